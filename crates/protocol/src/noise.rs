@@ -1,0 +1,124 @@
+//! What a server prints on stdout: messages, and whatever else.
+//!
+//! Receivers are free to deal with a server that breaks the rule that stdout carries nothing but messages
+//! (2025-11-25 transports, "stdio"). Users expect it to go on working.
+
+use bytes::Bytes;
+
+use crate::message::Message;
+
+/// One line of a child's stdout.
+#[derive(Debug)]
+pub enum Line {
+    /// A message. `prefix` bytes of junk stood before it on the same line.
+    Message {
+        /// The message.
+        message: Box<Message>,
+        /// How many bytes were cut off in front.
+        prefix: usize,
+    },
+    /// Several messages of a batch, which only revision 2025-03-26 allows.
+    Batch(Vec<Message>),
+    /// Something else: a banner, a log line, JSON that is not JSON-RPC.
+    Noise,
+}
+
+/// Classifies one line.
+#[must_use]
+pub fn classify(line: Bytes) -> Line {
+    if let Ok(message) = Message::parse(line.clone()) {
+        return Line::Message {
+            message: Box::new(message),
+            prefix: 0,
+        };
+    }
+    if line.first() == Some(&b'[') {
+        let batch = batch(&line);
+        if !batch.is_empty() {
+            return Line::Batch(batch);
+        }
+    }
+    // A print without a line break before a message: the message is what starts at some `{` and reaches
+    // the end of the line. The envelope's first members are short, so only a few places are tried.
+    for at in memchr::memchr_iter(b'{', &line)
+        .skip_while(|at| *at == 0)
+        .take(8)
+    {
+        if let Ok(message) = Message::parse(line.slice(at..)) {
+            return Line::Message {
+                message: Box::new(message),
+                prefix: at,
+            };
+        }
+    }
+    Line::Noise
+}
+
+fn batch(line: &Bytes) -> Vec<Message> {
+    let mut spans = Vec::new();
+    let Ok(mut scanner) = crate::json::Scanner::new(line) else {
+        return Vec::new();
+    };
+    let whole = scanner.array(|scanner| {
+        spans.push(scanner.skip()?);
+        Ok(())
+    });
+    if whole.and_then(|_| scanner.end()).is_err() {
+        return Vec::new();
+    }
+    spans
+        .into_iter()
+        .filter_map(|span| Message::parse(line.slice(span)).ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_noise(line: &str) -> bool {
+        matches!(
+            classify(Bytes::copy_from_slice(line.as_bytes())),
+            Line::Noise
+        )
+    }
+
+    #[test]
+    fn banners_and_json_that_is_no_message_are_noise() {
+        for line in [
+            "╔══════╗",
+            "\u{1b}[32mready\u{1b}[0m",
+            "[INFO] {\"a\":1}",
+            "{\"level\":\"info\",\"msg\":\"hi\"}",
+            "\"str\"",
+            "42",
+            "null",
+            "[]",
+            "[1]",
+            "{}",
+            "Content-Length: 42",
+            "{\"jsonrpc\":\"2.0\",\"id\":1}",
+            "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{},\"error\":{}}",
+        ] {
+            assert!(is_noise(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_message_behind_a_prefix_on_the_same_line_is_found() {
+        let line = "loading {x} done\u{1b}[0m{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"a\":{}}}";
+        let Line::Message { prefix, .. } = classify(Bytes::from_static(line.as_bytes())) else {
+            panic!();
+        };
+        assert_eq!(prefix, line.find("{\"jsonrpc").unwrap());
+    }
+
+    #[test]
+    fn batches_are_taken_apart() {
+        let line = r#"[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","method":"x"}]"#;
+        let Line::Batch(messages) = classify(Bytes::from_static(line.as_bytes())) else {
+            panic!();
+        };
+        assert_eq!(messages.len(), 2);
+    }
+}
