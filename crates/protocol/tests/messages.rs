@@ -19,7 +19,7 @@ fn parse(text: &str) -> Message {
 fn request(text: &str) -> Request {
     match parse(text) {
         Message::Request(request) => request,
-        other => panic!("{other:?}"),
+        Message::Notification(_) | Message::Response(_) => panic!("not a request"),
     }
 }
 

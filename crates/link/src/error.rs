@@ -1,0 +1,82 @@
+//! What can go wrong between Manifold and a server.
+
+use std::time::Duration;
+
+use manifold_protocol::RpcError;
+use manifold_supervisor::Exit;
+use thiserror::Error;
+
+/// Why a link could not be made, or a call on it has no answer.
+///
+/// The texts are for clients and operators alike: they name no path and no secret.
+#[derive(Debug, Clone, Error)]
+pub enum LinkError {
+    /// The child could not be started.
+    #[error("could not be started: {0}")]
+    Spawn(String),
+    /// The child ended, or closed its stdout.
+    #[error("{}", describe_exit(.exit.as_ref()))]
+    Exited {
+        /// How, if it has ended.
+        exit: Option<Exit>,
+        /// The last line it wrote on stderr.
+        last_stderr: Option<String>,
+    },
+    /// No connection could be made. Nothing was sent.
+    #[error("could not be reached: {0}")]
+    Unreachable(String),
+    /// The connection ended while a call was in flight. The server may have worked on it.
+    #[error("the connection ended before the answer: {0}")]
+    Broken(String),
+    /// The server does not know our session any more. It has not worked on the call.
+    #[error("the server has lost the session")]
+    SessionLost,
+    /// The start took too long.
+    #[error("did not finish starting within {}", seconds(*.0))]
+    StartTimeout(Duration),
+    /// Nothing was heard of a call for too long. The cancel was sent on.
+    #[error("nothing was heard for {}", seconds(*.0))]
+    Silence(Duration),
+    /// A call took too long, progress or not. The cancel was sent on.
+    #[error("no answer within {}", seconds(*.0))]
+    Deadline(Duration),
+    /// The server wants credentials that it was not given.
+    #[error("refused the credentials (HTTP {0})")]
+    Unauthorized(u16),
+    /// An error status with a body that is not JSON-RPC, or a status that is never the protocol's.
+    #[error("answered something that is not MCP: HTTP {0}")]
+    Status(u16),
+    /// The answer is not the protocol's.
+    #[error("answered something that is not MCP: {0}")]
+    NotMcp(String),
+    /// The answer is over the limit.
+    #[error("sent a message of more than {limit} bytes")]
+    TooLarge {
+        /// `limits.message`, in bytes.
+        limit: usize,
+    },
+    /// The server refuses the handshake.
+    #[error("refused the handshake: {} ({})", .0.message, .0.code)]
+    Refused(RpcError),
+    /// The server speaks no revision that Manifold speaks.
+    #[error("speaks no common protocol version, only {0}")]
+    Incompatible(String),
+    /// The link was closed by us.
+    #[error("the link was closed")]
+    Closed,
+}
+
+fn describe_exit(exit: Option<&Exit>) -> String {
+    match exit {
+        None => "closed its stdout".to_owned(),
+        Some(exit) => match (exit.code, exit.signal_name()) {
+            (Some(code), _) => format!("exited with code {code}"),
+            (None, Some(signal)) => format!("was ended by {signal}"),
+            (None, None) => "ended".to_owned(),
+        },
+    }
+}
+
+fn seconds(duration: Duration) -> String {
+    format!("{} s", duration.as_secs_f64())
+}

@@ -1,0 +1,226 @@
+//! The HTTP relation with one server: where it is, what every request carries, its session.
+
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicU64, AtomicUsize, Ordering},
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Request, Uri};
+use http_body_util::Full;
+use manifold_protocol::{LinkRequestId, Method, ProtocolVersion, wire};
+use tokio::sync::watch;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::debug;
+
+use super::{
+    HttpExchange,
+    client::{Answer, HttpClient},
+    headers,
+};
+use crate::{LinkError, Notices, exchange::GOODBYE};
+
+/// One HTTP relation.
+#[derive(Debug)]
+pub(crate) struct Http(Arc<Relation>);
+
+/// What the exchanges of a relation share.
+#[derive(Debug)]
+pub(super) struct Relation {
+    client: HttpClient,
+    uri: Uri,
+    configured: HeaderMap,
+    pub(super) limit: usize,
+    next: AtomicU64,
+    pub(super) in_flight: AtomicUsize,
+    session: OnceLock<HeaderValue>,
+    pub(super) notices: watch::Sender<Notices>,
+    pub(super) tasks: TaskTracker,
+    ended: CancellationToken,
+    end: OnceLock<LinkError>,
+}
+
+impl Http {
+    pub(crate) fn new(
+        client: HttpClient,
+        uri: Uri,
+        configured: HeaderMap,
+        limit: usize,
+        tasks: TaskTracker,
+    ) -> Self {
+        Self(Arc::new(Relation {
+            client,
+            uri,
+            configured,
+            limit,
+            next: AtomicU64::new(1),
+            in_flight: AtomicUsize::new(0),
+            session: OnceLock::new(),
+            notices: watch::Sender::default(),
+            tasks,
+            ended: CancellationToken::new(),
+            end: OnceLock::new(),
+        }))
+    }
+
+    /// Prepares a request under `version`. It is sent when the exchange is first asked for an event.
+    pub(crate) fn request(
+        &self,
+        version: ProtocolVersion,
+        method: &Method,
+        name: Option<&str>,
+        params: impl FnOnce(LinkRequestId) -> Bytes,
+    ) -> HttpExchange {
+        let id = LinkRequestId(self.0.next.fetch_add(1, Ordering::Relaxed));
+        let body = wire::request(id, method.as_str(), &params(id));
+        HttpExchange::new(self.0.clone(), id, version, method.clone(), name, body)
+    }
+
+    /// Sends a notification and waits until the server has taken it. Any 2xx will do: servers answer 200,
+    /// 202 and 204, with and without a body.
+    pub(crate) async fn notify(
+        &self,
+        version: ProtocolVersion,
+        method: &Method,
+        params: &[u8],
+    ) -> Result<(), LinkError> {
+        let body = wire::notification(method.as_str(), params);
+        self.0.post_and_forget(version, method, body).await
+    }
+
+    /// Remembers the session that `initialize` opened.
+    pub(crate) fn set_session(&self, session: HeaderValue) {
+        // Only the first counts: a relation has one session.
+        drop(self.0.session.set(session));
+    }
+
+    pub(crate) fn notices(&self) -> watch::Receiver<Notices> {
+        self.0.notices.subscribe()
+    }
+
+    pub(crate) fn in_flight(&self) -> usize {
+        self.0.in_flight.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_ended(&self) -> bool {
+        self.0.ended.is_cancelled()
+    }
+
+    pub(crate) async fn ended(&self) -> LinkError {
+        self.0.ended.cancelled().await;
+        self.0.end.get().cloned().unwrap_or(LinkError::Closed)
+    }
+
+    /// Ends the session at the server, if there is one (2025-11-25 transports, "Session Management").
+    /// Servers may refuse that; it is a courtesy with a deadline.
+    pub(crate) fn close(&self, version: ProtocolVersion) {
+        self.0.end(LinkError::Closed);
+        if self.0.session.get().is_none() {
+            return;
+        }
+        let relation = self.0.clone();
+        self.0.tasks.spawn(async move {
+            let Some(request) = relation.request("DELETE", version, None, None, Bytes::new()) else {
+                return;
+            };
+            let goodbye = tokio::time::timeout(GOODBYE, relation.client.send(request));
+            if goodbye.await.is_err() {
+                debug!("a server did not answer DELETE");
+            }
+        });
+    }
+}
+
+impl Drop for Http {
+    fn drop(&mut self) {
+        self.0.end(LinkError::Closed);
+    }
+}
+
+// === impl Relation ===
+
+impl Relation {
+    /// Whether a session id goes out with requests.
+    pub(super) fn in_session(&self) -> bool {
+        self.session.get().is_some()
+    }
+
+    /// The relation is no use any more: whoever holds it makes a new one.
+    pub(super) fn end(&self, reason: LinkError) {
+        drop(self.end.set(reason));
+        self.ended.cancel();
+    }
+
+    pub(super) fn post(
+        &self,
+        version: ProtocolVersion,
+        method: &Method,
+        name: Option<&str>,
+        body: Bytes,
+    ) -> Option<hyper_util::client::legacy::ResponseFuture> {
+        let request = self.request("POST", version, Some(method), name, body)?;
+        Some(self.client.send(request))
+    }
+
+    /// POSTs what is not answered with a message.
+    pub(super) async fn post_and_forget(
+        &self,
+        version: ProtocolVersion,
+        method: &Method,
+        body: Bytes,
+    ) -> Result<(), LinkError> {
+        let Some(response) = self.post(version, method, None, body) else {
+            return Err(LinkError::Unreachable("the URL is not usable".to_owned()));
+        };
+        let answer: Answer = response.await.map_err(|error| describe(&error))?;
+        if answer.status().is_success() {
+            return Ok(());
+        }
+        Err(LinkError::Status(answer.status().as_u16()))
+    }
+
+    fn request(
+        &self,
+        verb: &str,
+        version: ProtocolVersion,
+        method: Option<&Method>,
+        name: Option<&str>,
+        body: Bytes,
+    ) -> Option<Request<Full<Bytes>>> {
+        let mut request = Request::builder()
+            .method(verb)
+            .uri(self.uri.clone())
+            .body(Full::new(body))
+            .ok()?;
+        let to = request.headers_mut();
+        to.extend(self.configured.clone());
+        headers::post(to);
+        if let Some(method) = method {
+            // `initialize` comes before there is a version to speak of.
+            if *method != Method::Initialize {
+                headers::protocol(to, version, method, name);
+            }
+        } else {
+            headers::protocol(to, version, &Method::Ping, None);
+        }
+        if let Some(session) = self.session.get() {
+            to.insert(headers::SESSION_ID, session.clone());
+        }
+        Some(request)
+    }
+}
+
+/// What went wrong with a connection. A connect error means that nothing was sent.
+pub(super) fn describe(error: &hyper_util::client::legacy::Error) -> LinkError {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text = cause.to_string();
+        source = cause.source();
+    }
+    if error.is_connect() {
+        LinkError::Unreachable(text)
+    } else {
+        LinkError::Broken(text)
+    }
+}

@@ -1,0 +1,56 @@
+//! The one HTTP client of the process: pooled connections, rustls, the system's root certificates.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::{
+    client::legacy::{Client, ResponseFuture, connect::HttpConnector},
+    rt::{TokioExecutor, TokioTimer},
+};
+
+use crate::LinkError;
+
+/// How long an unused connection is kept.
+const POOL_IDLE: Duration = Duration::from_secs(60);
+
+/// A pooled client. Cheap to clone; the clones share the pool.
+#[derive(Debug, Clone)]
+pub struct HttpClient(Client<HttpsConnector<HttpConnector>, Full<Bytes>>);
+
+impl HttpClient {
+    /// A client that gives a connection `connect` to be made.
+    ///
+    /// # Errors
+    /// When the system has no root certificates.
+    pub fn new(connect: Duration) -> Result<Self, LinkError> {
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(connect));
+        let connector = HttpsConnectorBuilder::new()
+            .with_native_roots()
+            .map_err(|error| LinkError::Unreachable(format!("no root certificates: {error}")))?
+            .https_or_http()
+            .enable_http1()
+            .enable_http2()
+            .wrap_connector(tcp);
+        let client = Client::builder(TokioExecutor::new())
+            .pool_idle_timeout(POOL_IDLE)
+            .pool_timer(TokioTimer::new())
+            .timer(TokioTimer::new())
+            .build(connector);
+        Ok(Self(client))
+    }
+
+    /// Sends a request. Dropping the future ends it.
+    pub(crate) fn send(&self, request: Request<Full<Bytes>>) -> ResponseFuture {
+        self.0.request(request)
+    }
+}
+
+/// A response as it arrives.
+pub(crate) type Answer = Response<Incoming>;

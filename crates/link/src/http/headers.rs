@@ -1,0 +1,64 @@
+//! The headers of a request to a server.
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use manifold_protocol::{Era, Method, ProtocolVersion, header::encode};
+
+/// `Mcp-Session-Id`.
+pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+/// `MCP-Protocol-Version`.
+pub(crate) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const NAME: HeaderName = HeaderName::from_static("mcp-name");
+
+/// Puts in what every POST carries: both content types in full, since real servers refuse less.
+pub(crate) fn post(headers: &mut HeaderMap) {
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
+    headers.insert(
+        header::ACCEPT,
+        HeaderValue::from_static("application/json, text/event-stream"),
+    );
+    headers.insert(
+        header::USER_AGENT,
+        HeaderValue::from_static(concat!("manifold/", env!("CARGO_PKG_VERSION"))),
+    );
+}
+
+/// Puts in what a link of `version` adds (2026-07-28 streamable-http, "Request Metadata").
+pub(crate) fn protocol(
+    headers: &mut HeaderMap,
+    version: ProtocolVersion,
+    method: &Method,
+    name: Option<&str>,
+) {
+    headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(version.as_str()));
+    if version.era() == Era::Legacy {
+        return;
+    }
+    // A client's method may hold anything; what no header can carry is left to the server to refuse.
+    if let Ok(value) = HeaderValue::from_str(method.as_str()) {
+        headers.insert(METHOD, value);
+    }
+    if let Some(value) = name.and_then(|name| HeaderValue::from_str(&encode(name)).ok()) {
+        headers.insert(NAME, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_modern_request_mirrors_method_and_name() {
+        let mut headers = HeaderMap::new();
+        protocol(&mut headers, ProtocolVersion::V2026_07_28, &Method::ToolsCall, Some("café"));
+        assert_eq!(headers[METHOD], "tools/call");
+        assert_eq!(headers[NAME], "=?base64?Y2Fmw6k=?=");
+        let mut headers = HeaderMap::new();
+        protocol(&mut headers, ProtocolVersion::V2025_06_18, &Method::ToolsCall, Some("x"));
+        assert_eq!(headers.len(), 1);
+        assert_eq!(headers[PROTOCOL_VERSION], "2025-06-18");
+    }
+}

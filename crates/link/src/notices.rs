@@ -1,0 +1,29 @@
+//! What a server tells a link outside of any call.
+
+use manifold_protocol::Method;
+
+/// How often each list of a server was said to have changed. Counters, so that a burst is seen as one
+/// change by whoever looks later.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Notices {
+    /// `notifications/tools/list_changed`.
+    pub tools: u64,
+    /// `notifications/prompts/list_changed`.
+    pub prompts: u64,
+    /// `notifications/resources/list_changed`.
+    pub resources: u64,
+}
+
+impl Notices {
+    /// Counts a notification; says whether it was one of these.
+    pub(crate) fn record(&mut self, method: &Method) -> bool {
+        let counter = match method {
+            Method::ToolsListChanged => &mut self.tools,
+            Method::PromptsListChanged => &mut self.prompts,
+            Method::ResourcesListChanged => &mut self.resources,
+            _ => return false,
+        };
+        *counter = counter.wrapping_add(1);
+        true
+    }
+}

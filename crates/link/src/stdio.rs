@@ -1,0 +1,453 @@
+//! A link over a child's pipes: one reader, a table of exchanges, and one queue for what needs no answer.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use manifold_protocol::{
+    IdField, LinkRequestId, Message, Method, Notification, Outcome, Raw, Request, RequestId, Response,
+    RpcError, code,
+    noise::{self, Line as Classified},
+    splice::one_line,
+    wire,
+};
+use manifold_supervisor::{Child, Line, LineReader, LineWriter, Spawned, StartPermit};
+use tokio::sync::{mpsc, watch};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::{debug, warn};
+
+use crate::{
+    LinkError, Notices,
+    exchange::{Ask, Event, Note, declined},
+    mailbox::{Early, Mail, Mailbox},
+};
+
+/// How many cancels and answers to a server's requests wait to be written.
+const CONTROL_QUEUE: usize = 256;
+
+/// How long a child that has closed its stdout may take to be seen exiting.
+const EXIT_GRACE: Duration = Duration::from_millis(500);
+
+/// The pipes of one child. Dropping it stops the child.
+#[derive(Debug)]
+pub(crate) struct Stdio {
+    shared: Arc<Shared>,
+    writer: LineWriter,
+    next: AtomicU64,
+}
+
+/// What the reader and the exchanges share. It does not keep the child alive.
+#[derive(Debug)]
+struct Shared {
+    child: Child,
+    table: Mutex<Table>,
+    control: mpsc::Sender<Bytes>,
+    notices: watch::Sender<Notices>,
+    ended: CancellationToken,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    open: HashMap<LinkRequestId, Arc<Mailbox>>,
+    ended: Option<LinkError>,
+}
+
+/// One request in flight to a child.
+#[derive(Debug)]
+pub(crate) struct StdioExchange {
+    shared: Arc<Shared>,
+    id: LinkRequestId,
+    mailbox: Arc<Mailbox>,
+    /// Whether a cancel may be sent. `initialize` must not be cancelled (2025-11-25 cancellation), and a
+    /// probe is not worth it.
+    cancellable: bool,
+}
+
+// === impl Stdio ===
+
+impl Stdio {
+    /// Takes over the pipes. Two tasks on `tasks` serve them until the child ends.
+    pub(crate) fn new(
+        child: Child,
+        writer: LineWriter,
+        stdout: LineReader,
+        tasks: &TaskTracker,
+        limit: usize,
+    ) -> Self {
+        let (control, queue) = mpsc::channel(CONTROL_QUEUE);
+        let shared = Arc::new(Shared {
+            child,
+            table: Mutex::default(),
+            control,
+            notices: watch::Sender::default(),
+            ended: CancellationToken::new(),
+        });
+        tasks.spawn(read(shared.clone(), stdout, limit));
+        tasks.spawn(write_control(writer.clone(), queue, shared.ended.clone()));
+        Self {
+            shared,
+            writer,
+            next: AtomicU64::new(1),
+        }
+    }
+
+    /// Takes over what the supervisor has spawned. The permit is to be held until the handshake is done.
+    pub(crate) fn of(spawned: Spawned, tasks: &TaskTracker, limit: usize) -> (Self, StartPermit) {
+        let Spawned {
+            child,
+            stdin,
+            stdout,
+            permit,
+        } = spawned;
+        (Self::new(child, stdin, stdout, tasks, limit), permit)
+    }
+
+    /// Sends a request; `params` are made for the id it gets.
+    ///
+    /// Dropping the future before it resolves sends nothing.
+    pub(crate) async fn request(
+        &self,
+        method: &Method,
+        params: impl FnOnce(LinkRequestId) -> Bytes,
+    ) -> Result<StdioExchange, LinkError> {
+        let id = LinkRequestId(self.next.fetch_add(1, Ordering::Relaxed));
+        let mailbox = Arc::new(Mailbox::default());
+        self.shared.open(id, mailbox.clone())?;
+        let mut exchange = StdioExchange {
+            shared: self.shared.clone(),
+            id,
+            mailbox,
+            cancellable: false,
+        };
+        let line = one_line(wire::request(id, method.as_str(), &params(id)));
+        if self.writer.send(line).await.is_err() {
+            return Err(self.shared.end_reason());
+        }
+        exchange.cancellable = !matches!(method, Method::Initialize | Method::ServerDiscover);
+        Ok(exchange)
+    }
+
+    /// Sends a notification.
+    pub(crate) async fn notify(&self, method: &Method, params: &[u8]) -> Result<(), LinkError> {
+        let line = one_line(wire::notification(method.as_str(), params));
+        self.writer
+            .send(line)
+            .await
+            .map_err(|_| self.shared.end_reason())
+    }
+
+    pub(crate) fn child(&self) -> &Child {
+        &self.shared.child
+    }
+
+    pub(crate) fn notices(&self) -> watch::Receiver<Notices> {
+        self.shared.notices.subscribe()
+    }
+
+    pub(crate) fn in_flight(&self) -> usize {
+        self.shared.lock().open.len()
+    }
+
+    pub(crate) fn is_ended(&self) -> bool {
+        self.shared.ended.is_cancelled()
+    }
+
+    /// Waits until the child is no use any more, and says why.
+    pub(crate) async fn ended(&self) -> LinkError {
+        self.shared.ended.cancelled().await;
+        self.shared.end_reason()
+    }
+}
+
+impl Drop for Stdio {
+    fn drop(&mut self) {
+        self.shared.child.stop();
+    }
+}
+
+// === impl StdioExchange ===
+
+impl StdioExchange {
+    pub(crate) async fn next(&mut self) -> Event {
+        match self.mailbox.take().await {
+            Mail::Early(Early::Note(note)) => Event::Note(note),
+            Mail::Early(Early::Ask(ask)) => Event::Ask(ask),
+            Mail::Done(outcome) => {
+                let dropped = self.mailbox.dropped();
+                if dropped > 0 {
+                    debug!(dropped, "a call's notes came faster than they were taken");
+                }
+                Event::Done(outcome)
+            }
+        }
+    }
+
+    pub(crate) fn cancel(&mut self, reason: &'static str) {
+        // Not in the table: the answer has come, or the child has gone.
+        if self.shared.forget(self.id) && self.cancellable {
+            let params = Raw::of(&serde_json::json!({ "requestId": self.id.0, "reason": reason }));
+            self.shared.tell(wire::notification(
+                Method::Cancelled.as_str(),
+                params.as_bytes(),
+            ));
+        }
+    }
+}
+
+impl Drop for StdioExchange {
+    fn drop(&mut self) {
+        self.shared.forget(self.id);
+    }
+}
+
+// === impl Shared ===
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn open(&self, id: LinkRequestId, mailbox: Arc<Mailbox>) -> Result<(), LinkError> {
+        let mut table = self.lock();
+        match &table.ended {
+            Some(reason) => Err(reason.clone()),
+            None => {
+                table.open.insert(id, mailbox);
+                Ok(())
+            }
+        }
+    }
+
+    fn forget(&self, id: LinkRequestId) -> bool {
+        self.lock().open.remove(&id).is_some()
+    }
+
+    fn mailbox(&self, id: LinkRequestId) -> Option<Arc<Mailbox>> {
+        self.lock().open.get(&id).cloned()
+    }
+
+    /// The only call in flight, if there is exactly one: what names no call belongs to it.
+    fn sole_mailbox(&self) -> Option<Arc<Mailbox>> {
+        let table = self.lock();
+        let mut open = table.open.values();
+        match (open.next(), open.next()) {
+            (Some(mailbox), None) => Some(mailbox.clone()),
+            _ => None,
+        }
+    }
+
+    fn finish(&self, id: LinkRequestId, outcome: Result<Outcome, LinkError>) {
+        let mailbox = self.lock().open.remove(&id);
+        match mailbox {
+            Some(mailbox) => mailbox.finish(outcome),
+            None => debug!(%id, "an answer to no call, or to a cancelled one"),
+        }
+    }
+
+    /// Queues what needs no answer. A child that does not read loses it: it could not act on it anyway.
+    fn tell(&self, line: Bytes) {
+        if self.control.try_send(one_line(line)).is_err() {
+            debug!("a cancel or an answer was dropped: the server does not read its stdin");
+        }
+    }
+
+    fn end(&self, reason: LinkError) {
+        let open = {
+            let mut table = self.lock();
+            if table.ended.is_some() {
+                return;
+            }
+            table.ended = Some(reason.clone());
+            std::mem::take(&mut table.open)
+        };
+        for mailbox in open.into_values() {
+            mailbox.finish(Err(reason.clone()));
+        }
+        self.ended.cancel();
+    }
+
+    fn end_reason(&self) -> LinkError {
+        self.lock().ended.clone().unwrap_or(LinkError::Closed)
+    }
+
+    // --- what the reader finds ---
+
+    fn line(&self, line: Bytes) {
+        match noise::classify(line.clone()) {
+            Classified::Message { message, prefix } => {
+                if prefix > 0 {
+                    let junk = line.get(..prefix).unwrap_or_default();
+                    self.child.log().note_noise(junk);
+                }
+                self.message(*message);
+            }
+            Classified::Batch(messages) => {
+                for message in messages {
+                    self.message(message);
+                }
+            }
+            Classified::Noise => self.child.log().note_noise(&line),
+        }
+    }
+
+    fn message(&self, message: Message) {
+        match message {
+            Message::Response(response) => self.response(response),
+            Message::Notification(notification) => self.notification(notification),
+            Message::Request(request) => self.request(request),
+        }
+    }
+
+    fn response(&self, response: Response) {
+        let id = match &response.id {
+            IdField::Id(id) => LinkRequestId::from_raw(id.as_raw()),
+            IdField::Absent | IdField::Null | IdField::Invalid => None,
+        };
+        match id {
+            Some(id) => self.finish(id, Ok(response.outcome)),
+            None => debug!("an answer without an id of ours"),
+        }
+    }
+
+    fn notification(&self, notification: Notification) {
+        let Notification { method, params, .. } = notification;
+        match method {
+            Method::Progress => {
+                let mailbox = params
+                    .progress_token()
+                    .and_then(|token| LinkRequestId::from_raw(&token))
+                    .and_then(|id| self.mailbox(id));
+                match mailbox {
+                    Some(mailbox) => mailbox.leave(Early::Note(Note { method, params })),
+                    None => debug!("progress of no call in flight"),
+                }
+            }
+            Method::LogMessage => {
+                if let Some(mailbox) = self.sole_mailbox() {
+                    mailbox.leave(Early::Note(Note { method, params }));
+                }
+            }
+            other => {
+                self.notices
+                    .send_if_modified(|notices| notices.record(&other));
+            }
+        }
+    }
+
+    fn request(&self, request: Request) {
+        let Request { id, method, params } = request;
+        match method {
+            Method::Ping => self.tell(wire::result(&id, &Raw::of(&serde_json::Map::new()))),
+            Method::RootsList | Method::SamplingCreateMessage | Method::ElicitationCreate => {
+                match self.sole_mailbox() {
+                    Some(mailbox) => {
+                        let control = self.control.clone();
+                        let reply = move |answer| {
+                            // A full queue means a server that does not read: it gets no answer.
+                            drop(control.try_send(one_line(reply(&id, answer))));
+                        };
+                        mailbox.leave(Early::Ask(Ask::new(method, params, Box::new(reply))));
+                    }
+                    None => self.tell(wire::error(Some(&id), &declined(&method).to_raw())),
+                }
+            }
+            other => {
+                let error = RpcError::new(code::METHOD_NOT_FOUND, format!("unknown method {other}"));
+                self.tell(wire::error(Some(&id), &error.to_raw()));
+            }
+        }
+    }
+}
+
+/// The answer to a server's request, as a message.
+pub(crate) fn reply(id: &RequestId, answer: Result<Raw, RpcError>) -> Bytes {
+    match answer {
+        Ok(result) => wire::result(id, &result),
+        Err(error) => wire::error(Some(id), &error.to_raw()),
+    }
+}
+
+/// Reads stdout until it ends. Waits for nobody but the child.
+async fn read(shared: Arc<Shared>, mut stdout: LineReader, limit: usize) {
+    loop {
+        match stdout.next().await {
+            Ok(Some(Line::Whole(line))) => shared.line(line),
+            Ok(Some(Line::TooLong { head, length })) => too_long(&shared, &head, length, limit),
+            Ok(None) => break,
+            Err(error) => {
+                warn!(%error, "can't read a server's stdout");
+                break;
+            }
+        }
+    }
+    // Usually the child is exiting: its exit code says more than the end of its stdout.
+    let exit = tokio::time::timeout(EXIT_GRACE, shared.child.exited())
+        .await
+        .ok();
+    let last_stderr = shared.child.log().tail(1).pop().map(|line| line.text);
+    shared.child.stop();
+    shared.end(LinkError::Exited { exit, last_stderr });
+}
+
+/// A line over the limit fails the call it answers, which is known if its id stands near the start.
+fn too_long(shared: &Shared, head: &[u8], length: u64, limit: usize) {
+    warn!(length, limit, "a server's message is over limits.message and is dropped");
+    if let Some(id) = id_near_start(head) {
+        shared.finish(id, Err(LinkError::TooLarge { limit }));
+    }
+}
+
+/// The number after the first `"id":` in the beginning of a message.
+fn id_near_start(head: &[u8]) -> Option<LinkRequestId> {
+    const KEY: &[u8] = b"\"id\"";
+    let at = memchr::memmem::find(head, KEY)? + KEY.len();
+    let rest = head.get(at..)?.trim_ascii_start();
+    let rest = rest.strip_prefix(b":")?.trim_ascii_start();
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    std::str::from_utf8(rest.get(..digits)?)
+        .ok()?
+        .parse()
+        .ok()
+        .map(LinkRequestId)
+}
+
+/// Writes cancels and answers, in order, until the child ends.
+async fn write_control(
+    writer: LineWriter,
+    mut queue: mpsc::Receiver<Bytes>,
+    ended: CancellationToken,
+) {
+    loop {
+        let line = tokio::select! {
+            line = queue.recv() => line,
+            () = ended.cancelled() => None,
+        };
+        let Some(line) = line else { return };
+        if writer.send(line).await.is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_id_of_a_dropped_line_is_found_near_its_start() {
+        for (head, id) in [
+            (r#"{"jsonrpc":"2.0","id":12,"result":{"#, Some(12)),
+            (r#"{"jsonrpc":"2.0","id" : 3 ,"#, Some(3)),
+            (r#"{"jsonrpc":"2.0","result":{"x":""#, None),
+            (r#"{"id":"abc","#, None),
+        ] {
+            assert_eq!(id_near_start(head.as_bytes()).map(|id| id.0), id, "{head}");
+        }
+    }
+}
