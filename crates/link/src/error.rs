@@ -66,6 +66,28 @@ pub enum LinkError {
     Closed,
 }
 
+impl LinkError {
+    /// The text for clients: whose fault, without what the system said and without stderr.
+    #[must_use]
+    pub fn public(&self) -> String {
+        match self {
+            Self::Spawn(_) => "could not be started".to_owned(),
+            Self::Unreachable(_) => "could not be reached".to_owned(),
+            Self::Broken(_) => "ended the connection before the answer".to_owned(),
+            other => other.to_string(),
+        }
+    }
+
+    /// The last line on stderr of a child that ended.
+    #[must_use]
+    pub fn last_stderr(&self) -> Option<&str> {
+        match self {
+            Self::Exited { last_stderr, .. } => last_stderr.as_deref(),
+            _ => None,
+        }
+    }
+}
+
 fn describe_exit(exit: Option<&Exit>) -> String {
     match exit {
         None => "closed its stdout".to_owned(),

@@ -34,6 +34,11 @@ pub(crate) enum Wire {
     Http(Http),
 }
 
+enum EndWatch<S, H> {
+    Stdio(S),
+    Http(H),
+}
+
 impl Link {
     pub(crate) fn new(id: LinkId, peer: Peer, wire: Wire) -> Self {
         Self {
@@ -145,6 +150,20 @@ impl Link {
         match &self.wire {
             Wire::Stdio(stdio) => stdio.ended().await,
             Wire::Http(http) => http.ended().await,
+        }
+    }
+
+    /// The same for a watcher that must not keep the link open.
+    pub fn end_watch(&self) -> impl Future<Output = LinkError> + Send + 'static {
+        let watch = match &self.wire {
+            Wire::Stdio(stdio) => EndWatch::Stdio(stdio.end_watch()),
+            Wire::Http(http) => EndWatch::Http(http.end_watch()),
+        };
+        async move {
+            match watch {
+                EndWatch::Stdio(watch) => watch.await,
+                EndWatch::Http(watch) => watch.await,
+            }
         }
     }
 

@@ -137,6 +137,22 @@ impl Naming {
         }
     }
 
+    /// Whether an exposed name may be one of this naming: whether it has the prefix.
+    #[must_use]
+    pub fn could_expose(&self, exposed: &str) -> bool {
+        match self {
+            Self::Verbatim => true,
+            Self::Prefixed {
+                prefix, separator, ..
+            } => {
+                prefix.is_empty()
+                    || exposed
+                        .strip_prefix(&**prefix)
+                        .is_some_and(|rest| rest.starts_with(&**separator))
+            }
+        }
+    }
+
     /// Whether names get no prefix. They lose to prefixed ones.
     #[must_use]
     pub fn is_bare(&self) -> bool {

@@ -107,8 +107,15 @@ impl Http {
     }
 
     pub(crate) async fn ended(&self) -> LinkError {
-        self.0.ended.cancelled().await;
-        self.0.end.get().cloned().unwrap_or(LinkError::Closed)
+        self.end_watch().await
+    }
+
+    pub(crate) fn end_watch(&self) -> impl Future<Output = LinkError> + Send + 'static {
+        let relation = self.0.clone();
+        async move {
+            relation.ended.cancelled().await;
+            relation.end.get().cloned().unwrap_or(LinkError::Closed)
+        }
     }
 
     /// Ends the session at the server, if there is one (2025-11-25 transports, "Session Management").
