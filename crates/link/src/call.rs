@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use manifold_protocol::{
-    Era, LinkRequestId, MetaEdit, Method, OriginalName, Params, ParamsEdit, ProtocolVersion, Raw, meta,
+    Era, LinkRequestId, MetaEdit, Method, OriginalName, Params, ParamsEdit, ProtocolVersion, Raw,
+    meta,
 };
 
 /// One request to a server.

@@ -88,7 +88,10 @@ impl Peer {
     /// Reads an `InitializeResult` (2025-11-25 lifecycle, "Initialization").
     pub(crate) fn from_initialize(result: &Raw) -> Result<Self, HelloFault> {
         let hello: Hello<'_> = result.read().ok_or(HelloFault::Malformed)?;
-        let named = hello.protocol_version.clone().ok_or(HelloFault::Malformed)?;
+        let named = hello
+            .protocol_version
+            .clone()
+            .ok_or(HelloFault::Malformed)?;
         match ProtocolVersion::parse(&named) {
             Some(version) if version.era() == Era::Legacy => Ok(hello.peer(version)),
             _ => Err(HelloFault::Versions(named)),
@@ -98,8 +101,14 @@ impl Peer {
     /// Reads a `DiscoverResult` (2026-07-28 discover).
     pub(crate) fn from_discover(result: &Raw) -> Result<Self, HelloFault> {
         let hello: Hello<'_> = result.read().ok_or(HelloFault::Malformed)?;
-        let versions = hello.supported_versions.clone().ok_or(HelloFault::Malformed)?;
-        if versions.iter().any(|date| date == ProtocolVersion::LATEST_MODERN.as_str()) {
+        let versions = hello
+            .supported_versions
+            .clone()
+            .ok_or(HelloFault::Malformed)?;
+        if versions
+            .iter()
+            .any(|date| date == ProtocolVersion::LATEST_MODERN.as_str())
+        {
             return Ok(hello.peer(ProtocolVersion::LATEST_MODERN));
         }
         Err(HelloFault::Versions(versions.join(", ")))

@@ -63,9 +63,7 @@ pub(crate) fn discovered(outcome: &Outcome) -> Discovered {
                     Discovered::Fault(LinkError::Incompatible(supported.join(", ")))
                 }
             }
-            code::HEADER_MISMATCH | code::MISSING_CAPABILITY => {
-                Discovered::Fault(refused(error))
-            }
+            code::HEADER_MISMATCH | code::MISSING_CAPABILITY => Discovered::Fault(refused(error)),
             _ => Discovered::Legacy,
         },
     }
@@ -142,7 +140,10 @@ mod tests {
             r#""result":{}"#,
             r#""error":{"code":-32022,"message":"x","data":{"supported":["2025-11-25"]}}"#,
         ] {
-            assert!(matches!(discovered(&outcome(body)), Discovered::Legacy), "{body}");
+            assert!(
+                matches!(discovered(&outcome(body)), Discovered::Legacy),
+                "{body}"
+            );
         }
         for body in [
             r#""error":{"code":-32022,"message":"x","data":{"supported":["2099-01-01"],"requested":"2026-07-28"}}"#,
@@ -150,7 +151,10 @@ mod tests {
             r#""error":{"code":-32021,"message":"x"}"#,
             r#""result":{"supportedVersions":["2099-01-01"]}"#,
         ] {
-            assert!(matches!(discovered(&outcome(body)), Discovered::Fault(_)), "{body}");
+            assert!(
+                matches!(discovered(&outcome(body)), Discovered::Fault(_)),
+                "{body}"
+            );
         }
     }
 
@@ -167,7 +171,10 @@ mod tests {
             r#""result":{}"#,
             r#""error":{"code":-32600,"message":"no"}"#,
         ] {
-            assert!(matches!(initialized(&outcome(body)), Initialized::Fault(_)), "{body}");
+            assert!(
+                matches!(initialized(&outcome(body)), Initialized::Fault(_)),
+                "{body}"
+            );
         }
     }
 }

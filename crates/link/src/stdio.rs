@@ -11,8 +11,8 @@ use std::{
 
 use bytes::Bytes;
 use manifold_protocol::{
-    IdField, LinkRequestId, Message, Method, Notification, Outcome, Raw, Request, RequestId, Response,
-    RpcError, code,
+    IdField, LinkRequestId, Message, Method, Notification, Outcome, Raw, Request, RequestId,
+    Response, RpcError, code,
     noise::{self, Line as Classified},
     splice::one_line,
     wire,
@@ -365,7 +365,8 @@ impl Shared {
                 }
             }
             other => {
-                let error = RpcError::new(code::METHOD_NOT_FOUND, format!("unknown method {other}"));
+                let error =
+                    RpcError::new(code::METHOD_NOT_FOUND, format!("unknown method {other}"));
                 self.tell(wire::error(Some(&id), &error.to_raw()));
             }
         }
@@ -404,7 +405,10 @@ async fn read(shared: Arc<Shared>, mut stdout: LineReader, limit: usize) {
 
 /// A line over the limit fails the call it answers, which is known if its id stands near the start.
 fn too_long(shared: &Shared, head: &[u8], length: u64, limit: usize) {
-    warn!(length, limit, "a server's message is over limits.message and is dropped");
+    warn!(
+        length,
+        limit, "a server's message is over limits.message and is dropped"
+    );
     if let Some(id) = id_near_start(head) {
         shared.finish(id, Err(LinkError::TooLarge { limit }));
     }

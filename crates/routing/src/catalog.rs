@@ -110,7 +110,13 @@ impl Catalog {
         let alone = parts
             .iter()
             .enumerate()
-            .map(|part| View::build(std::iter::once(part), Some(&Naming::Verbatim), &mut Vec::new()))
+            .map(|part| {
+                View::build(
+                    std::iter::once(part),
+                    Some(&Naming::Verbatim),
+                    &mut Vec::new(),
+                )
+            })
             .collect();
         Self {
             merged,
@@ -296,7 +302,10 @@ fn settle<'a>(claims: Vec<Claim<'a>>, conflicts: &mut Vec<ExposedName>) -> Vec<C
             _ => None,
         };
         // Two names of one server that were made equal are two claims of it: nobody gets the name.
-        let own = claimants.iter().filter(|(_, server)| Some(*server) == winner).count();
+        let own = claimants
+            .iter()
+            .filter(|(_, server)| Some(*server) == winner)
+            .count();
         winners.insert(name, winner.filter(|_| own == 1));
     }
     claims
@@ -359,7 +368,9 @@ mod tests {
             .collect();
         let parts: Vec<_> = named
             .into_iter()
-            .map(|(name, naming, list)| (Box::leak(Box::new(name)), Box::leak(Box::new(naming)), list))
+            .map(|(name, naming, list)| {
+                (Box::leak(Box::new(name)), Box::leak(Box::new(naming)), list)
+            })
             .map(|(name, naming, list)| Part { name, naming, list })
             .collect();
         Catalog::build(&parts)

@@ -100,7 +100,10 @@ pub(crate) async fn tools(link: &Link, patience: Patience) -> Result<Vec<Item>, 
         }
         params = next_page(&cursor);
     }
-    warn!(limit = PAGES, "a server's list has more pages than are followed");
+    warn!(
+        limit = PAGES,
+        "a server's list has more pages than are followed"
+    );
     Ok(items)
 }
 

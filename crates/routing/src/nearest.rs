@@ -69,7 +69,12 @@ mod tests {
 
     #[test]
     fn distances() {
-        for (a, b, expected) in [("", "", 0), ("a", "", 1), ("kitten", "sitting", 3), ("ab", "ba", 2)] {
+        for (a, b, expected) in [
+            ("", "", 0),
+            ("a", "", 1),
+            ("kitten", "sitting", 3),
+            ("ab", "ba", 2),
+        ] {
             assert_eq!(distance(a.as_bytes(), b.as_bytes()), expected, "{a} {b}");
         }
     }

@@ -104,7 +104,11 @@ impl Router {
             stop: CancellationToken::new(),
             observer,
         });
-        for server in router.servers.iter().filter(|server| server.settings().enabled) {
+        for server in router
+            .servers
+            .iter()
+            .filter(|server| server.settings().enabled)
+        {
             router.tasks.spawn(keeper::keep(
                 server.clone(),
                 router.store.clone(),
@@ -201,9 +205,8 @@ impl Router {
     }
 
     fn is_settled(&self, scope: Scope) -> bool {
-        let settled = |server: &Arc<Server>| {
-            server.items().is_some() || server.report().health.is_settled()
-        };
+        let settled =
+            |server: &Arc<Server>| server.items().is_some() || server.report().health.is_settled();
         match scope {
             Scope::Merged => self.servers.iter().all(settled),
             Scope::Alone(ServerIndex(index)) => self.servers.get(index).is_none_or(settled),
@@ -350,11 +353,11 @@ impl Router {
                 None => {
                     server.usable(until).await?;
                     let making = lease.link(server, &origin, &self.tasks);
-                    tokio::time::timeout_at(until, making)
-                        .await
-                        .map_err(|_| RouteError::Starting {
+                    tokio::time::timeout_at(until, making).await.map_err(|_| {
+                        RouteError::Starting {
                             server: server.name().clone(),
-                        })??
+                        }
+                    })??
                 }
             };
             match held.link().begin(call.clone()).await {

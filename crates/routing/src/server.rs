@@ -192,11 +192,14 @@ impl Server {
                 retry_ms = failure.retry_after(Instant::now()).as_millis(),
                 "server {name} {}", failure.error,
             ),
-            None => info!(server = %name, state = health.word(), "server {name} is {}", health.word()),
+            None => {
+                info!(server = %name, state = health.word(), "server {name} is {}", health.word())
+            }
         }
         self.report.send_modify(|report| report.turn(health));
         if up != was_up {
-            self.observer.observe(&Event::ServerTurned { server: name, up });
+            self.observer
+                .observe(&Event::ServerTurned { server: name, up });
         }
     }
 

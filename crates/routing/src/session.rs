@@ -74,7 +74,7 @@ pub struct Activity {
     kind: ActivityKind,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 enum ActivityKind {
     Call { number: u64 },
     Stream,
@@ -164,7 +164,10 @@ impl Sessions {
     /// All of them.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<Session>> {
-        self.live.iter().map(|entry| entry.value().clone()).collect()
+        self.live
+            .iter()
+            .map(|entry| entry.value().clone())
+            .collect()
     }
 
     /// Those whose time without use is up.
@@ -267,6 +270,12 @@ impl Session {
     #[must_use]
     pub fn streams(&self) -> usize {
         self.streams.load(Ordering::Relaxed)
+    }
+
+    /// How many calls are in flight.
+    #[must_use]
+    pub fn calls(&self) -> usize {
+        self.running().calls.len()
     }
 
     /// Cancelled when the session ends.

@@ -127,7 +127,8 @@ impl Http {
         }
         let relation = self.0.clone();
         self.0.tasks.spawn(async move {
-            let Some(request) = relation.request("DELETE", version, None, None, Bytes::new()) else {
+            let Some(request) = relation.request("DELETE", version, None, None, Bytes::new())
+            else {
                 return;
             };
             let goodbye = tokio::time::timeout(GOODBYE, relation.client.send(request));

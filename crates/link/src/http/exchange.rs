@@ -9,8 +9,8 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper_util::client::legacy::ResponseFuture;
 use manifold_protocol::{
-    Era, IdField, LinkRequestId, Message, Method, Notification, Outcome, ProtocolVersion, Raw, Request,
-    Response, RpcError, code, sse::SseParser, wire,
+    Era, IdField, LinkRequestId, Message, Method, Notification, Outcome, ProtocolVersion, Raw,
+    Request, Response, RpcError, code, sse::SseParser, wire,
 };
 use tracing::debug;
 
@@ -130,9 +130,10 @@ impl HttpExchange {
                     name.as_deref(),
                     std::mem::take(body),
                 );
-                self.state = State::Sent(
-                    sent.ok_or_else(|| LinkError::Unreachable("the URL is not usable".to_owned()))?,
-                );
+                self.state =
+                    State::Sent(sent.ok_or_else(|| {
+                        LinkError::Unreachable("the URL is not usable".to_owned())
+                    })?);
                 Ok(None)
             }
             State::Sent(response) => {
@@ -216,9 +217,9 @@ impl HttpExchange {
             Message::Response(_) => Err(LinkError::NotMcp(
                 "a result with another request's id".to_owned(),
             )),
-            Message::Request(_) | Message::Notification(_) => {
-                Err(LinkError::NotMcp("a JSON body that is no response".to_owned()))
-            }
+            Message::Request(_) | Message::Notification(_) => Err(LinkError::NotMcp(
+                "a JSON body that is no response".to_owned(),
+            )),
         }
     }
 
@@ -291,7 +292,8 @@ impl HttpExchange {
                 Some(Event::Ask(Ask::new(method, params, Box::new(answer))))
             }
             other => {
-                let error = RpcError::new(code::METHOD_NOT_FOUND, format!("unknown method {other}"));
+                let error =
+                    RpcError::new(code::METHOD_NOT_FOUND, format!("unknown method {other}"));
                 let body = wire::error(Some(&id), &error.to_raw());
                 self.post_later(other, body);
                 None

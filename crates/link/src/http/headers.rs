@@ -53,11 +53,21 @@ mod tests {
     #[test]
     fn a_modern_request_mirrors_method_and_name() {
         let mut headers = HeaderMap::new();
-        protocol(&mut headers, ProtocolVersion::V2026_07_28, &Method::ToolsCall, Some("café"));
+        protocol(
+            &mut headers,
+            ProtocolVersion::V2026_07_28,
+            &Method::ToolsCall,
+            Some("café"),
+        );
         assert_eq!(headers[METHOD], "tools/call");
         assert_eq!(headers[NAME], "=?base64?Y2Fmw6k=?=");
         let mut headers = HeaderMap::new();
-        protocol(&mut headers, ProtocolVersion::V2025_06_18, &Method::ToolsCall, Some("x"));
+        protocol(
+            &mut headers,
+            ProtocolVersion::V2025_06_18,
+            &Method::ToolsCall,
+            Some("x"),
+        );
         assert_eq!(headers.len(), 1);
         assert_eq!(headers[PROTOCOL_VERSION], "2025-06-18");
     }

@@ -108,7 +108,8 @@ mod tests {
 
     fn judge(status: u16, body: &'static str, in_session: bool) -> Result<i64, LinkError> {
         let status = StatusCode::from_u16(status).unwrap();
-        error(status, &Bytes::from_static(body.as_bytes()), in_session).map(|outcome| match outcome {
+        error(status, &Bytes::from_static(body.as_bytes()), in_session).map(|outcome| match outcome
+        {
             Outcome::Error(error) => error.code(),
             Outcome::Result(_) => panic!("a result"),
         })
@@ -118,17 +119,39 @@ mod tests {
     #[test]
     fn errors_are_mapped_by_status_first() {
         let lost = r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}"#;
-        assert!(matches!(judge(400, lost, true), Err(LinkError::SessionLost)));
+        assert!(matches!(
+            judge(400, lost, true),
+            Err(LinkError::SessionLost)
+        ));
         assert_eq!(judge(400, lost, false).unwrap(), -32000);
-        let odd_id = r#"{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"x"}}"#;
+        let odd_id =
+            r#"{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"x"}}"#;
         assert_eq!(judge(400, odd_id, true).unwrap(), -32600);
-        assert!(matches!(judge(404, "Not Found", true), Err(LinkError::SessionLost)));
-        assert!(matches!(judge(404, "Not Found", false), Err(LinkError::Status(_))));
-        assert!(matches!(judge(401, odd_id, false), Err(LinkError::Unauthorized(401))));
-        assert!(matches!(judge(403, "", false), Err(LinkError::Unauthorized(403))));
-        assert!(matches!(judge(500, odd_id, false), Err(LinkError::Status(_))));
+        assert!(matches!(
+            judge(404, "Not Found", true),
+            Err(LinkError::SessionLost)
+        ));
+        assert!(matches!(
+            judge(404, "Not Found", false),
+            Err(LinkError::Status(_))
+        ));
+        assert!(matches!(
+            judge(401, odd_id, false),
+            Err(LinkError::Unauthorized(401))
+        ));
+        assert!(matches!(
+            judge(403, "", false),
+            Err(LinkError::Unauthorized(403))
+        ));
+        assert!(matches!(
+            judge(500, odd_id, false),
+            Err(LinkError::Status(_))
+        ));
         assert!(matches!(judge(302, "", false), Err(LinkError::Status(_))));
-        assert!(matches!(judge(400, "<html>", false), Err(LinkError::Status(_))));
+        assert!(matches!(
+            judge(400, "<html>", false),
+            Err(LinkError::Status(_))
+        ));
     }
 
     #[test]

@@ -1,0 +1,287 @@
+//! From the events of a call to the bytes of its response: JSON if the first event is the answer, else a stream.
+
+use std::{convert::Infallible, future::pending, time::Duration};
+
+use bytes::Bytes;
+use futures_util::stream;
+use http::{Response, StatusCode};
+use manifold_link::Note;
+use manifold_protocol::{
+    Era, Method, Outcome, ParamsEdit, Raw, RequestId, ResultType, RpcError, code, sse, wire,
+};
+use manifold_routing::{Activity, CallEvent, RouteError, RunningCall};
+use tokio::time::{Instant, Interval, MissedTickBehavior};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    accept::Accepted,
+    body::{self, Body},
+    error::{error_message, rpc_error},
+};
+
+/// Without an event for so long a stream is opened anyway, so that comments keep proxies from cutting it.
+const OPEN_ANYWAY: Duration = Duration::from_secs(5);
+
+/// How a call's events are written for one client.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    pub(crate) id: RequestId,
+    pub(crate) era: Era,
+    /// The client's progress token.
+    pub(crate) token: Option<Raw>,
+    /// Whether log messages of the call are wanted.
+    pub(crate) logs: bool,
+    pub(crate) expose_stderr: bool,
+}
+
+/// A call and its client.
+#[derive(Debug)]
+pub(crate) struct Answering {
+    running: Option<RunningCall>,
+    writer: Writer,
+    life: Life,
+}
+
+/// What the client's going means for the call.
+#[derive(Debug)]
+pub(crate) enum Life {
+    /// Legacy: nothing; the call goes on until its end, the client's cancel or the session's end
+    /// (2025-11-25 transports, "Sending Messages").
+    Session {
+        activity: Option<Activity>,
+        cancelled: CancellationToken,
+        tasks: TaskTracker,
+    },
+    /// Modern: it is the cancel (2026-07-28 streamable-http, "Cancellation"). The permit counts the call
+    /// among its caller's.
+    Request {
+        permit: tokio::sync::OwnedSemaphorePermit,
+    },
+}
+
+/// What happened to a call.
+#[derive(Debug)]
+enum Step {
+    /// A message for its stream.
+    Message(Bytes),
+    /// The last message, and the status a JSON answer has.
+    Last(Bytes, StatusCode),
+    /// The client has cancelled it.
+    Cancelled,
+}
+
+// === impl Writer ===
+
+impl Writer {
+    fn note(&self, note: Note) -> Option<Bytes> {
+        let Note { method, params } = note;
+        let edit = match (&method, &self.token) {
+            (Method::Progress, Some(token)) => ParamsEdit {
+                progress_token: Some(token),
+                ..ParamsEdit::default()
+            },
+            (Method::LogMessage, _) if self.logs => ParamsEdit::default(),
+            _ => return None,
+        };
+        Some(wire::notification(method.as_str(), &params.edited(&edit)))
+    }
+
+    fn done(&self, outcome: Result<Outcome, RouteError>) -> (Bytes, StatusCode) {
+        let error = match outcome {
+            Ok(Outcome::Result(result)) => {
+                let raw = match (self.era, result.result_type()) {
+                    (Era::Modern, _) => result.with_result_type(),
+                    (Era::Legacy, ResultType::InputRequired) => {
+                        let error = RpcError::new(
+                            code::INTERNAL,
+                            "The server needs input that this client was not said to give",
+                        );
+                        return (error_message(&self.id, &error), StatusCode::OK);
+                    }
+                    (Era::Legacy, ResultType::Complete | ResultType::Other(_)) => result.raw(),
+                };
+                return (wire::result(&self.id, &raw), StatusCode::OK);
+            }
+            Ok(Outcome::Error(error)) => {
+                let status = match (self.era, error.code()) {
+                    (Era::Modern, code::MISSING_CAPABILITY) => StatusCode::BAD_REQUEST,
+                    _ => StatusCode::OK,
+                };
+                return (wire::error(Some(&self.id), &error.raw()), status);
+            }
+            Err(error) => error,
+        };
+        let error = rpc_error(&error, self.expose_stderr);
+        (error_message(&self.id, &error), StatusCode::OK)
+    }
+}
+
+// === impl Answering ===
+
+impl Answering {
+    pub(crate) fn new(running: RunningCall, writer: Writer, life: Life) -> Self {
+        Self {
+            running: Some(running),
+            writer,
+            life,
+        }
+    }
+
+    /// Waits for the first event and answers accordingly.
+    pub(crate) async fn respond(
+        mut self,
+        accepted: Accepted,
+        keepalive: Duration,
+    ) -> Response<Body> {
+        let open_at = Instant::now() + OPEN_ANYWAY;
+        loop {
+            let patience = async {
+                if accepted.events {
+                    tokio::time::sleep_until(open_at).await;
+                } else {
+                    pending::<()>().await;
+                }
+            };
+            let step = tokio::select! {
+                biased;
+                step = self.step() => step,
+                () = patience => return self.stream(sse::comment(), keepalive),
+            };
+            match step {
+                Step::Last(message, status) if accepted.json => return body::json(status, message),
+                Step::Last(message, _) => {
+                    let event = sse::message(&message);
+                    return body::events(stream::iter([event]));
+                }
+                Step::Message(message) if accepted.events => {
+                    return self.stream(sse::message(&message), keepalive);
+                }
+                // A client that takes only JSON gets the answer and nothing before it.
+                Step::Message(_) => {}
+                // Nobody waits for an answer any more; the stream of the call just ends.
+                Step::Cancelled => return body::events(stream::empty()),
+            }
+        }
+    }
+
+    /// The rest of the call as a stream of events, after `first`.
+    fn stream(self, first: Bytes, keepalive: Duration) -> Response<Body> {
+        let state = Streaming {
+            first: Some(first),
+            call: Some(self),
+            beat: heartbeat(keepalive),
+        };
+        body::events(stream::unfold(state, Streaming::next))
+    }
+
+    /// The next thing to write. Dropping the future loses nothing.
+    async fn step(&mut self) -> Step {
+        let Some(running) = &mut self.running else {
+            return pending::<Step>().await;
+        };
+        loop {
+            let event = match &self.life {
+                Life::Session { cancelled, .. } => tokio::select! {
+                    biased;
+                    event = running.next() => event,
+                    () = cancelled.cancelled() => {
+                        self.running = None;
+                        return Step::Cancelled;
+                    }
+                },
+                Life::Request { .. } => running.next().await,
+            };
+            match event {
+                CallEvent::Note(note) => {
+                    if let Some(message) = self.writer.note(note) {
+                        return Step::Message(message);
+                    }
+                }
+                CallEvent::Ask(ask) => ask.decline(),
+                CallEvent::Done(outcome) => {
+                    self.running = None;
+                    let (message, status) = self.writer.done(outcome);
+                    return Step::Last(message, status);
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        let Some(mut running) = self.running.take() else {
+            return;
+        };
+        let Life::Session {
+            activity,
+            cancelled,
+            tasks,
+        } = &mut self.life
+        else {
+            // Dropping the running call cancels it.
+            return;
+        };
+        let (cancelled, activity) = (cancelled.clone(), activity.take());
+        tasks.spawn(async move {
+            let _activity = activity;
+            tokio::select! {
+                () = run_out(&mut running) => {}
+                () = cancelled.cancelled() => {}
+            }
+        });
+    }
+}
+
+/// Sees a call to its end for a client that has gone.
+async fn run_out(running: &mut RunningCall) {
+    loop {
+        match running.next().await {
+            CallEvent::Done(_) => return,
+            CallEvent::Note(_) => {}
+            CallEvent::Ask(ask) => ask.decline(),
+        }
+    }
+}
+
+/// A call's stream in the middle.
+struct Streaming {
+    first: Option<Bytes>,
+    call: Option<Answering>,
+    beat: Interval,
+}
+
+impl Streaming {
+    async fn next(mut self) -> Option<(Bytes, Self)> {
+        if let Some(first) = self.first.take() {
+            return Some((first, self));
+        }
+        let call = self.call.as_mut()?;
+        let bytes = tokio::select! {
+            biased;
+            step = call.step() => match step {
+                Step::Message(message) => {
+                    self.beat.reset();
+                    sse::message(&message)
+                }
+                Step::Last(message, _) => {
+                    self.call = None;
+                    sse::message(&message)
+                }
+                Step::Cancelled => return None,
+            },
+            _ = self.beat.tick() => sse::comment(),
+        };
+        Some((bytes, self))
+    }
+}
+
+/// Ticks once every `keepalive`, beginning one from now.
+pub(crate) fn heartbeat(keepalive: Duration) -> Interval {
+    let mut beat = tokio::time::interval_at(Instant::now() + keepalive, keepalive);
+    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    beat
+}
+
+/// A response that can't fail.
+pub(crate) type Reply = Result<Response<Body>, Infallible>;

@@ -1,0 +1,73 @@
+//! What the endpoint and both faces share.
+
+use std::{sync::Arc, time::Duration};
+
+use manifold_protocol::Raw;
+use manifold_routing::{Router, Scope, server_info};
+use tokio::sync::Semaphore;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// The bounds and the path of the front.
+#[derive(Debug, Clone)]
+pub struct FrontSettings {
+    /// The path of the merged endpoint; a server alone is at `PATH/NAME`.
+    pub path: String,
+    /// The largest request body, in bytes.
+    pub request_body: usize,
+    /// Requests at a time of one session or modern caller.
+    pub concurrent_requests: usize,
+    /// The time between two comments on an open stream.
+    pub keepalive: Duration,
+}
+
+/// The front's state.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) settings: FrontSettings,
+    pub(crate) router: Arc<Router>,
+    pub(crate) tasks: TaskTracker,
+    /// No new sessions and calls; streams without a call end.
+    pub(crate) draining: CancellationToken,
+    /// The requests of modern callers, who are all one while there is no authentication.
+    pub(crate) anonymous: Arc<Semaphore>,
+    pub(crate) server_info: Raw,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        settings: FrontSettings,
+        router: Arc<Router>,
+        tasks: TaskTracker,
+        draining: CancellationToken,
+    ) -> Self {
+        Self {
+            anonymous: Arc::new(Semaphore::new(settings.concurrent_requests)),
+            settings,
+            router,
+            tasks,
+            draining,
+            server_info: server_info(),
+        }
+    }
+
+    /// What a path shows. A trailing slash is the same path.
+    pub(crate) fn scope(&self, path: &str) -> Option<Scope> {
+        let rest = path.strip_prefix(self.settings.path.trim_end_matches('/'))?;
+        let rest = rest.strip_suffix('/').unwrap_or(rest);
+        if rest.is_empty() {
+            return Some(Scope::Merged);
+        }
+        let name = rest.strip_prefix('/')?;
+        self.router.server_index(name).map(Scope::Alone)
+    }
+
+    /// Whether a server lets clients see its last words.
+    pub(crate) fn expose_stderr(&self, error: &manifold_routing::RouteError) -> bool {
+        error.server().is_some_and(|name| {
+            self.router
+                .servers()
+                .iter()
+                .any(|server| server.name() == name && server.settings().expose_stderr)
+        })
+    }
+}
