@@ -55,7 +55,7 @@ pub(crate) enum Life {
     /// Modern: it is the cancel (2026-07-28 streamable-http, "Cancellation"). The permit counts the call
     /// among its caller's.
     Request {
-        permit: tokio::sync::OwnedSemaphorePermit,
+        _permit: tokio::sync::OwnedSemaphorePermit,
     },
 }
 

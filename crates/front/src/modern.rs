@@ -99,7 +99,7 @@ async fn answer(
                 logs,
                 expose_stderr: running.server().settings().expose_stderr,
             };
-            Answering::new(running, writer, Life::Request { permit })
+            Answering::new(running, writer, Life::Request { _permit: permit })
                 .respond(accepted, shared.settings.keepalive)
                 .await
         }

@@ -163,6 +163,16 @@ impl Naming {
     }
 }
 
+/// The first 8 hexadecimal digits of SHA-256: tells secrets apart in logs and status without showing them.
+#[must_use]
+pub fn fingerprint(secret: &str) -> String {
+    Sha256::digest(secret.as_bytes())
+        .iter()
+        .take(4)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
 fn join(prefix: &str, separator: &str, name: &str) -> String {
     if prefix.is_empty() {
         return name.to_owned();

@@ -176,6 +176,17 @@ impl Router {
             .map(ServerIndex)
     }
 
+    /// Restarts a server's catalog link now, whatever its state; says whether there is such a server.
+    pub fn restart(&self, name: &str) -> bool {
+        let Some(ServerIndex(index)) = self.server_index(name) else {
+            return false;
+        };
+        if let Some(server) = self.servers.get(index) {
+            server.restart.notify_one();
+        }
+        true
+    }
+
     /// Whether every required server has been up once.
     #[must_use]
     pub fn is_ready(&self) -> bool {
