@@ -1,7 +1,7 @@
 //! The one place where a fault becomes JSON-RPC and HTTP.
 
 use bytes::Bytes;
-use http::{Response, StatusCode};
+use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use manifold_link::LinkError;
 use manifold_protocol::{
     EnvelopeError, EnvelopeFault, RequestId, RpcError, ServerName, code, wire,
@@ -84,36 +84,39 @@ impl Refusal {
     }
 
     fn code(&self) -> i64 {
-        match self {
-            Self::Envelope(error) => match error.fault {
-                EnvelopeFault::Json(_) => code::PARSE,
-                EnvelopeFault::Batch | EnvelopeFault::Shape(_) => code::INVALID_REQUEST,
-                EnvelopeFault::Params => code::INVALID_PARAMS,
-            },
-            _ => code::INVALID_REQUEST,
+        let Self::Envelope(error) = self else {
+            return code::INVALID_REQUEST;
+        };
+        match error.fault {
+            EnvelopeFault::Json(_) => code::PARSE,
+            EnvelopeFault::Batch | EnvelopeFault::Shape(_) => code::INVALID_REQUEST,
+            EnvelopeFault::Params => code::INVALID_PARAMS,
         }
+    }
+
+    /// A header that goes with the refusal.
+    fn header(&self) -> Option<(HeaderName, &'static str)> {
+        if let Self::Verb(allowed) = self {
+            return Some((header::ALLOW, allowed));
+        }
+        let later = matches!(self, Self::SessionsFull | Self::Draining);
+        later.then_some((header::RETRY_AFTER, "5"))
     }
 
     /// The response, with the request's id where it is known.
     pub(crate) fn respond(&self, id: Option<&RequestId>) -> Response<Body> {
-        let id = match self {
-            Self::Envelope(error) => error.id.known().or(id),
-            _ => id,
+        let read = if let Self::Envelope(error) = self {
+            error.id.known()
+        } else {
+            None
         };
         let error = RpcError::new(self.code(), self.to_string());
-        let mut response = body::json(self.status(), wire::error(id, &error.to_raw()));
-        let headers = response.headers_mut();
-        match self {
-            Self::SessionsFull | Self::Draining => {
-                headers.insert(
-                    http::header::RETRY_AFTER,
-                    http::HeaderValue::from_static("5"),
-                );
-            }
-            Self::Verb(allow) => {
-                headers.insert(http::header::ALLOW, http::HeaderValue::from_static(allow));
-            }
-            _ => {}
+        let message = wire::error(read.or(id), &error.to_raw());
+        let mut response = body::json(self.status(), message);
+        if let Some((name, value)) = self.header() {
+            response
+                .headers_mut()
+                .insert(name, HeaderValue::from_static(value));
         }
         response
     }

@@ -56,6 +56,10 @@ pub(crate) async fn post(
     answer(shared, scope, accepted, request, caller).await
 }
 
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "methods are an open set: all others are unknown here"
+)]
 async fn answer(
     shared: &Arc<Shared>,
     scope: Scope,
@@ -167,10 +171,12 @@ fn check_method(head: &HeaderMap, method: &Method) -> Result<(), RpcError> {
 }
 
 fn check_name(head: &HeaderMap, method: &Method, params: &Params) -> Result<(), RpcError> {
-    let body = match method {
-        Method::ToolsCall | Method::PromptsGet => params.name(),
-        Method::ResourcesRead => params.uri(),
-        _ => return Ok(()),
+    let body = if matches!(method, Method::ToolsCall | Method::PromptsGet) {
+        params.name()
+    } else if *method == Method::ResourcesRead {
+        params.uri()
+    } else {
+        return Ok(());
     };
     // Without a name in the body the params are at fault, not the headers.
     let Some(body) = body else { return Ok(()) };

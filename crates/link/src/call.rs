@@ -91,14 +91,14 @@ impl Call {
     /// The value of the `Mcp-Name` header, where the method has one.
     #[must_use]
     pub fn header_name(&self) -> Option<String> {
-        match self.method {
-            Method::ToolsCall | Method::PromptsGet => match &self.name {
-                Some(name) => Some(name.as_str().to_owned()),
-                None => self.params.name(),
-            },
-            Method::ResourcesRead => self.params.uri(),
-            _ => None,
+        if matches!(self.method, Method::ToolsCall | Method::PromptsGet) {
+            let own = self.name.as_ref().map(|name| name.as_str().to_owned());
+            return own.or_else(|| self.params.name());
         }
+        if self.method == Method::ResourcesRead {
+            return self.params.uri();
+        }
+        None
     }
 }
 

@@ -35,17 +35,21 @@ pub enum Target {
         /// Who starts it.
         supervisor: Supervisor,
         /// What is started.
-        spec: ChildSpec,
+        spec: Box<ChildSpec>,
     },
     /// Streamable HTTP.
-    Http {
-        /// The shared client.
-        client: HttpClient,
-        /// The endpoint, exactly as configured.
-        uri: Uri,
-        /// Headers that every request carries.
-        headers: HeaderMap,
-    },
+    Http(Box<HttpTarget>),
+}
+
+/// Where an HTTP server is.
+#[derive(Debug)]
+pub struct HttpTarget {
+    /// The shared client.
+    pub client: HttpClient,
+    /// The endpoint, exactly as configured.
+    pub uri: Uri,
+    /// Headers that every request carries.
+    pub headers: HeaderMap,
 }
 
 /// The bounds of a server's links.
@@ -111,18 +115,8 @@ impl Connector {
                 drop(turn);
                 (Wire::Stdio(stdio), peer)
             }
-            Target::Http {
-                client,
-                uri,
-                headers,
-            } => {
-                let http = Http::new(
-                    client.clone(),
-                    uri.clone(),
-                    headers.clone(),
-                    limit,
-                    self.tasks.clone(),
-                );
+            Target::Http(target) => {
+                let http = Http::new(target, limit, self.tasks.clone());
                 let peer = tokio::time::timeout(start, self.greet_http(&http, origin))
                     .await
                     .map_err(|_| LinkError::StartTimeout(start))??;
@@ -227,9 +221,10 @@ async fn greet_silent_child(
 }
 
 async fn ask_child(stdio: &Stdio, method: Method, call: Call) -> Result<StdioExchange, LinkError> {
-    let era = match method {
-        Method::ServerDiscover => Era::Modern,
-        _ => Era::Legacy,
+    let era = if method == Method::ServerDiscover {
+        Era::Modern
+    } else {
+        Era::Legacy
     };
     stdio.request(&method, |id| call.params_for(era, id)).await
 }

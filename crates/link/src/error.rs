@@ -70,21 +70,25 @@ impl LinkError {
     /// The text for clients: whose fault, without what the system said and without stderr.
     #[must_use]
     pub fn public(&self) -> String {
-        match self {
-            Self::Spawn(_) => "could not be started".to_owned(),
-            Self::Unreachable(_) => "could not be reached".to_owned(),
-            Self::Broken(_) => "ended the connection before the answer".to_owned(),
-            other => other.to_string(),
+        if matches!(self, Self::Spawn(_)) {
+            return "could not be started".to_owned();
         }
+        if matches!(self, Self::Unreachable(_)) {
+            return "could not be reached".to_owned();
+        }
+        if matches!(self, Self::Broken(_)) {
+            return "ended the connection before the answer".to_owned();
+        }
+        self.to_string()
     }
 
     /// The last line on stderr of a child that ended.
     #[must_use]
     pub fn last_stderr(&self) -> Option<&str> {
-        match self {
-            Self::Exited { last_stderr, .. } => last_stderr.as_deref(),
-            _ => None,
+        if let Self::Exited { last_stderr, .. } = self {
+            return last_stderr.as_deref();
         }
+        None
     }
 }
 

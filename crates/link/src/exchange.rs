@@ -2,7 +2,8 @@
 
 use std::{fmt, time::Duration};
 
-use manifold_protocol::{Method, Outcome, Params, Raw, RpcError, code};
+use bytes::Bytes;
+use manifold_protocol::{Method, Outcome, Params, Raw, RequestId, RpcError, code, wire};
 use tokio::time::Instant;
 
 use crate::{LinkError, call::Patience, http::HttpExchange, stdio::StdioExchange};
@@ -168,8 +169,24 @@ impl fmt::Debug for Ask {
     }
 }
 
+/// The answer to a server's request, as a message.
+pub(crate) fn reply(id: &RequestId, answer: Result<Raw, RpcError>) -> Bytes {
+    match answer {
+        Ok(result) => wire::result(id, &result),
+        Err(error) => wire::error(Some(id), &error.to_raw()),
+    }
+}
+
+/// The answer to a server's request that no client need be asked for.
+pub(crate) fn answer_ourselves(method: &Method) -> Result<Raw, RpcError> {
+    if *method == Method::Ping {
+        return Ok(Raw::of(&serde_json::Map::new()));
+    }
+    Err(declined(method))
+}
+
 /// What a server hears that asks for something the client did not offer.
-pub(crate) fn declined(method: &Method) -> RpcError {
+fn declined(method: &Method) -> RpcError {
     RpcError::new(
         code::METHOD_NOT_FOUND,
         format!("{method} is not offered by this client"),

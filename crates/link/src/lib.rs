@@ -17,7 +17,7 @@ mod probe;
 mod stdio;
 
 pub use call::{Call, Origin, Patience};
-pub use connect::{Connector, Limits, Target};
+pub use connect::{Connector, HttpTarget, Limits, Target};
 pub use error::LinkError;
 pub use exchange::{Ask, Event, Exchange, Note};
 pub use http::HttpClient;

@@ -17,11 +17,14 @@ pub struct Notices {
 impl Notices {
     /// Counts a notification; says whether it was one of these.
     pub(crate) fn record(&mut self, method: &Method) -> bool {
-        let counter = match method {
-            Method::ToolsListChanged => &mut self.tools,
-            Method::PromptsListChanged => &mut self.prompts,
-            Method::ResourcesListChanged => &mut self.resources,
-            _ => return false,
+        let counter = if *method == Method::ToolsListChanged {
+            &mut self.tools
+        } else if *method == Method::PromptsListChanged {
+            &mut self.prompts
+        } else if *method == Method::ResourcesListChanged {
+            &mut self.resources
+        } else {
+            return false;
         };
         *counter = counter.wrapping_add(1);
         true

@@ -11,8 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use manifold_protocol::{
-    IdField, LinkRequestId, Message, Method, Notification, Outcome, Raw, Request, RequestId,
-    Response, RpcError, code,
+    IdField, LinkRequestId, Message, Method, Notification, Outcome, Raw, Request, Response,
     noise::{self, Line as Classified},
     splice::one_line,
     wire,
@@ -24,7 +23,7 @@ use tracing::{debug, warn};
 
 use crate::{
     LinkError, Notices,
-    exchange::{Ask, Event, Note, declined},
+    exchange::{Ask, Event, Note, answer_ourselves, reply},
     mailbox::{Early, Mail, Mailbox},
 };
 
@@ -324,60 +323,37 @@ impl Shared {
 
     fn notification(&self, notification: Notification) {
         let Notification { method, params, .. } = notification;
-        match method {
-            Method::Progress => {
-                let mailbox = params
-                    .progress_token()
-                    .and_then(|token| LinkRequestId::from_raw(&token))
-                    .and_then(|id| self.mailbox(id));
-                match mailbox {
-                    Some(mailbox) => mailbox.leave(Early::Note(Note { method, params })),
-                    None => debug!("progress of no call in flight"),
-                }
+        if method == Method::Progress {
+            let token = params.progress_token();
+            let call = token.and_then(|token| LinkRequestId::from_raw(&token));
+            match call.and_then(|id| self.mailbox(id)) {
+                Some(mailbox) => mailbox.leave(Early::Note(Note { method, params })),
+                None => debug!("progress of no call in flight"),
             }
-            Method::LogMessage => {
-                if let Some(mailbox) = self.sole_mailbox() {
-                    mailbox.leave(Early::Note(Note { method, params }));
-                }
+        } else if method == Method::LogMessage {
+            if let Some(mailbox) = self.sole_mailbox() {
+                mailbox.leave(Early::Note(Note { method, params }));
             }
-            other => {
-                self.notices
-                    .send_if_modified(|notices| notices.record(&other));
-            }
+        } else {
+            self.notices
+                .send_if_modified(|notices| notices.record(&method));
         }
     }
 
     fn request(&self, request: Request) {
         let Request { id, method, params } = request;
-        match method {
-            Method::Ping => self.tell(wire::result(&id, &Raw::of(&serde_json::Map::new()))),
-            Method::RootsList | Method::SamplingCreateMessage | Method::ElicitationCreate => {
-                match self.sole_mailbox() {
-                    Some(mailbox) => {
-                        let control = self.control.clone();
-                        let reply = move |answer| {
-                            // A full queue means a server that does not read: it gets no answer.
-                            drop(control.try_send(one_line(reply(&id, answer))));
-                        };
-                        mailbox.leave(Early::Ask(Ask::new(method, params, Box::new(reply))));
-                    }
-                    None => self.tell(wire::error(Some(&id), &declined(&method).to_raw())),
-                }
-            }
-            other => {
-                let error =
-                    RpcError::new(code::METHOD_NOT_FOUND, format!("unknown method {other}"));
-                self.tell(wire::error(Some(&id), &error.to_raw()));
-            }
-        }
-    }
-}
-
-/// The answer to a server's request, as a message.
-pub(crate) fn reply(id: &RequestId, answer: Result<Raw, RpcError>) -> Bytes {
-    match answer {
-        Ok(result) => wire::result(id, &result),
-        Err(error) => wire::error(Some(id), &error.to_raw()),
+        // Whose question it is shows only when one call is running.
+        let asker = self.sole_mailbox().filter(|_| method.is_ask());
+        let Some(mailbox) = asker else {
+            self.tell(reply(&id, answer_ourselves(&method)));
+            return;
+        };
+        let control = self.control.clone();
+        let answer = move |answer| {
+            // A full queue means a server that does not read: it gets no answer.
+            drop(control.try_send(one_line(reply(&id, answer))));
+        };
+        mailbox.leave(Early::Ask(Ask::new(method, params, Box::new(answer))));
     }
 }
 

@@ -160,7 +160,7 @@ fn stderr_tail(links: &[(std::sync::Arc<Link>, manifold_routing::Use)]) -> Vec<S
 fn transport(connector: &Connector) -> &'static str {
     match connector.target() {
         Target::Child { .. } => "stdio",
-        Target::Http { .. } => "streamable-http",
+        Target::Http(_) => "streamable-http",
     }
 }
 

@@ -5,7 +5,7 @@ use std::{ffi::OsString, sync::Arc};
 use anyhow::{Context, bail};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use manifold_config::{Config, ExposeSecret, Isolation, Names, Transport};
-use manifold_link::{Connector, HttpClient, Limits, Patience, Target};
+use manifold_link::{Connector, HttpClient, HttpTarget, Limits, Patience, Target};
 use manifold_protocol::{Naming, OriginalName, ServerName};
 use manifold_routing::{Server, ServerSettings, events::Observer};
 use manifold_supervisor::{
@@ -104,7 +104,7 @@ fn connector(
             }
             Target::Child {
                 supervisor: supervisor.clone(),
-                spec: ChildSpec {
+                spec: Box::new(ChildSpec {
                     label: server.name.as_str().to_owned(),
                     program: command.into(),
                     args: args.iter().map(OsString::from).collect(),
@@ -115,14 +115,14 @@ fn connector(
                         term: server.stop.term,
                     },
                     line_limit: config.limits.message,
-                },
+                }),
             }
         }
-        Transport::Http { url, headers, .. } => Target::Http {
+        Transport::Http { url, headers, .. } => Target::Http(Box::new(HttpTarget {
             client: HttpClient::new(server.timeouts.connect)?,
             uri: url.parse::<Uri>().context("the URL can't be used")?,
             headers: header_map(headers)?,
-        },
+        })),
     };
     let limits = Limits {
         start: server.timeouts.start,

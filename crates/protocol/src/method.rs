@@ -104,6 +104,17 @@ methods! {
     SubscriptionsAcknowledged = "notifications/subscriptions/acknowledged",
 }
 
+impl Method {
+    /// Whether a server asks the client something with it.
+    #[must_use]
+    pub fn is_ask(&self) -> bool {
+        matches!(
+            self,
+            Self::RootsList | Self::SamplingCreateMessage | Self::ElicitationCreate
+        )
+    }
+}
+
 impl fmt::Display for Method {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())

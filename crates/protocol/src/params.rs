@@ -1,5 +1,7 @@
 //! The params of a request or notification: raw, with the places that Manifold may change.
 
+use std::sync::Arc;
+
 use bytes::{Bytes, BytesMut};
 
 use crate::{
@@ -17,7 +19,7 @@ const META_MEMBERS: usize = 64;
 #[derive(Debug, Clone)]
 pub struct Params {
     text: Bytes,
-    spans: ParamsSpans,
+    spans: Arc<ParamsSpans>,
 }
 
 /// Places inside a params object, relative to its start.
@@ -146,7 +148,7 @@ impl Params {
     pub fn absent() -> Self {
         Self {
             text: Bytes::new(),
-            spans: ParamsSpans::default(),
+            spans: Arc::default(),
         }
     }
 
@@ -163,7 +165,7 @@ impl Params {
     pub(crate) fn new(message: &Bytes, spans: ParamsSpans) -> Self {
         Self {
             text: message.clone(),
-            spans,
+            spans: Arc::new(spans),
         }
     }
 

@@ -92,10 +92,12 @@ impl Health {
     /// The state after a failure.
     #[must_use]
     pub fn failed(failure: Failure, crash_loop: bool) -> Self {
-        match failure.error {
-            LinkError::Unauthorized(_) => Self::Unauthorized(failure),
-            _ if crash_loop => Self::CrashLoop(failure),
-            _ => Self::Backoff(failure),
+        if matches!(failure.error, LinkError::Unauthorized(_)) {
+            Self::Unauthorized(failure)
+        } else if crash_loop {
+            Self::CrashLoop(failure)
+        } else {
+            Self::Backoff(failure)
         }
     }
 }

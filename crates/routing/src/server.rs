@@ -219,10 +219,8 @@ impl Server {
         let mut reports = self.report.subscribe();
         let settled = reports.wait_for(|report| report.health.is_settled());
         match tokio::time::timeout_at(until, settled).await {
-            Ok(Ok(report)) => match &report.health {
-                Health::Ready => Ok(()),
-                health => Err(self.down(health)),
-            },
+            Ok(Ok(report)) if matches!(report.health, Health::Ready) => Ok(()),
+            Ok(Ok(report)) => Err(self.down(&report.health)),
             // The server is gone with its reports.
             Ok(Err(_)) => Err(self.down(&Health::Stopped)),
             Err(_) => Err(RouteError::Starting {

@@ -326,7 +326,7 @@ impl Session {
 
     /// Cancels the calls with that id. Unknown ids are nothing: the answer may have crossed.
     pub fn cancel(&self, id: &RequestId) {
-        for (_, (running, token)) in &self.running().calls {
+        for (running, token) in self.running().calls.values() {
             if running == id {
                 token.cancel();
             }

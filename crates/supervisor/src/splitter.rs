@@ -46,7 +46,7 @@ enum State {
     Line,
     /// Inside a line that is over the limit; none of it is in the buffer.
     Skipping {
-        head: Bytes,
+        head: Vec<u8>,
         length: u64,
         last: u8,
     },
@@ -102,6 +102,7 @@ impl Splitter {
         if matches!(self.state, State::Start) && self.buffer.len() >= BOM.len() {
             if self.buffer.starts_with(BOM) {
                 drop(self.buffer.split_to(BOM.len()));
+                self.scanned = 0;
             }
             self.state = State::Line;
         }
@@ -124,10 +125,19 @@ impl Splitter {
     /// Judges a line whose last part is `raw`.
     fn complete(&mut self, raw: Bytes) -> Option<Line> {
         match std::mem::replace(&mut self.state, State::Line) {
-            State::Skipping { head, length, last } => {
+            State::Skipping {
+                mut head,
+                length,
+                last,
+            } => {
+                extend_head(&mut head, &raw);
                 let last = raw.last().copied().unwrap_or(last);
                 let length = length + raw.len() as u64 - u64::from(last == b'\r');
-                Some(Line::TooLong { head, length })
+                head.truncate(usize::try_from(length).unwrap_or(HEAD));
+                Some(Line::TooLong {
+                    head: head.into(),
+                    length,
+                })
             }
             State::Start | State::Line => {
                 let text = trim_end(raw);
@@ -152,10 +162,11 @@ impl Splitter {
         };
         match &mut self.state {
             State::Skipping {
+                head,
                 length,
                 last: before,
-                ..
             } => {
+                extend_head(head, &self.buffer);
                 *length += self.buffer.len() as u64;
                 *before = last;
                 self.buffer.clear();
@@ -163,7 +174,8 @@ impl Splitter {
             }
             // One more than the limit may yet be a `\r` that is cut.
             State::Line if self.buffer.len() > self.limit.saturating_add(1) => {
-                let head = head(&self.buffer);
+                let mut head = Vec::new();
+                extend_head(&mut head, &self.buffer);
                 self.state = State::Skipping {
                     head,
                     length: self.buffer.len() as u64,
@@ -177,8 +189,14 @@ impl Splitter {
     }
 }
 
+/// The start of a line, in memory of its own.
 fn head(line: &[u8]) -> Bytes {
     Bytes::copy_from_slice(line.get(..HEAD).unwrap_or(line))
+}
+
+fn extend_head(head: &mut Vec<u8>, part: &[u8]) {
+    let room = HEAD.saturating_sub(head.len());
+    head.extend_from_slice(part.get(..room).unwrap_or(part));
 }
 
 fn trim_end(mut line: Bytes) -> Bytes {
@@ -240,8 +258,11 @@ mod tests {
             (b"a\rb\n", vec![whole(b"a\rb")]),
             (b"", vec![]),
             (b"\xEF\xBB\xBF", vec![]),
+            (b"\xEF\xBB\xBF\na\n", vec![whole(b"a")]),
         ] {
             assert_eq!(split(100, &[stream]), expected, "{stream:?}");
+            let bytes: Vec<&[u8]> = stream.chunks(1).collect();
+            assert_eq!(split(100, &bytes), expected, "{stream:?}");
         }
         let text = "a\u{2028}b\u{2029}c\u{85}d\u{b}\u{c}e\u{1F600}".as_bytes();
         assert_eq!(split(100, &[text, b"\n"]), [whole(text)]);

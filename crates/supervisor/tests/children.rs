@@ -60,11 +60,12 @@ async fn text(spawned: &mut Spawned) -> String {
     }
 }
 
-/// Whether a process is a zombie.
+/// Whether a process is a zombie of ours. What its launcher orphaned is init's to reap.
 fn is_zombie(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let ours = format!("Z {} ", std::process::id());
     stat.rsplit_once(") ")
-        .is_some_and(|(_, rest)| rest.starts_with('Z'))
+        .is_some_and(|(_, rest)| rest.starts_with(&ours))
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,6 @@
 //!
 //! Alone in its binary: being a subreaper is a property of the whole process.
 
-
 use std::path::Path;
 use std::time::Duration;
 

@@ -44,6 +44,10 @@ impl Gateway {
     ///
     /// # Errors
     /// When it does not come up.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the handle owns the task: it is aborted on drop"
+    )]
     pub async fn start_with(
         binary: &str,
         config: &str,

@@ -18,7 +18,7 @@ use super::{
     client::{Answer, HttpClient},
     headers,
 };
-use crate::{LinkError, Notices, exchange::GOODBYE};
+use crate::{HttpTarget, LinkError, Notices, exchange::GOODBYE};
 
 /// One HTTP relation.
 #[derive(Debug)]
@@ -41,17 +41,11 @@ pub(super) struct Relation {
 }
 
 impl Http {
-    pub(crate) fn new(
-        client: HttpClient,
-        uri: Uri,
-        configured: HeaderMap,
-        limit: usize,
-        tasks: TaskTracker,
-    ) -> Self {
+    pub(crate) fn new(target: &HttpTarget, limit: usize, tasks: TaskTracker) -> Self {
         Self(Arc::new(Relation {
-            client,
-            uri,
-            configured,
+            client: target.client.clone(),
+            uri: target.uri.clone(),
+            configured: target.headers.clone(),
             limit,
             next: AtomicU64::new(1),
             in_flight: AtomicUsize::new(0),

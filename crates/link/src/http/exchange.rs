@@ -10,7 +10,7 @@ use hyper::body::Incoming;
 use hyper_util::client::legacy::ResponseFuture;
 use manifold_protocol::{
     Era, IdField, LinkRequestId, Message, Method, Notification, Outcome, ProtocolVersion, Raw,
-    Request, Response, RpcError, code, sse::SseParser, wire,
+    Request, Response, sse::SseParser, wire,
 };
 use tracing::debug;
 
@@ -21,8 +21,7 @@ use super::{
 };
 use crate::{
     LinkError,
-    exchange::{Ask, Event, Note},
-    stdio::reply,
+    exchange::{Ask, Event, Note, answer_ourselves, reply},
 };
 
 /// One request in flight to an HTTP server.
@@ -255,50 +254,34 @@ impl HttpExchange {
 
     fn notification(&self, notification: Notification) -> Option<Event> {
         let Notification { method, params, .. } = notification;
-        match method {
-            Method::Progress => {
-                let ours = params
-                    .progress_token()
-                    .and_then(|token| LinkRequestId::from_raw(&token))
-                    == Some(self.id);
-                ours.then_some(Event::Note(Note { method, params }))
-            }
-            Method::LogMessage => Some(Event::Note(Note { method, params })),
-            other => {
-                self.relation
-                    .notices
-                    .send_if_modified(|notices| notices.record(&other));
-                None
-            }
+        if method == Method::Progress {
+            let token = params.progress_token();
+            let call = token.and_then(|token| LinkRequestId::from_raw(&token));
+            return (call == Some(self.id)).then_some(Event::Note(Note { method, params }));
         }
+        if method == Method::LogMessage {
+            return Some(Event::Note(Note { method, params }));
+        }
+        self.relation
+            .notices
+            .send_if_modified(|notices| notices.record(&method));
+        None
     }
 
     fn request(&self, request: Request) -> Option<Event> {
         let Request { id, method, params } = request;
-        let relation = self.relation.clone();
-        let version = self.version;
-        match method {
-            Method::Ping => {
-                let body = wire::result(&id, &Raw::of(&serde_json::Map::new()));
-                self.post_later(method, body);
-                None
-            }
-            Method::RootsList | Method::SamplingCreateMessage | Method::ElicitationCreate => {
-                let answered = method.clone();
-                let answer = move |answer| {
-                    let body = reply(&id, answer);
-                    post_later(relation, version, answered, body);
-                };
-                Some(Event::Ask(Ask::new(method, params, Box::new(answer))))
-            }
-            other => {
-                let error =
-                    RpcError::new(code::METHOD_NOT_FOUND, format!("unknown method {other}"));
-                let body = wire::error(Some(&id), &error.to_raw());
-                self.post_later(other, body);
-                None
-            }
+        if method.is_ask() {
+            let (relation, version) = (self.relation.clone(), self.version);
+            let asked = method.clone();
+            let answer = move |answer| {
+                let body = reply(&id, answer);
+                post_later(relation, version, asked, body);
+            };
+            return Some(Event::Ask(Ask::new(method, params, Box::new(answer))));
         }
+        let body = reply(&id, answer_ourselves(&method));
+        self.post_later(method, body);
+        None
     }
 
     fn post_later(&self, method: Method, body: Bytes) {

@@ -45,6 +45,14 @@ pub struct WardenCommand {
     pub args: Vec<OsString>,
 }
 
+/// Signals that are meant for the process the warden guards.
+const IGNORED: [Signal; 4] = [
+    Signal::SIGINT,
+    Signal::SIGTERM,
+    Signal::SIGHUP,
+    Signal::SIGQUIT,
+];
+
 /// The life of the warden: reads its orders from stdin until that ends.
 ///
 /// To be called on the main thread, before any other is started: the signals that are meant for
@@ -52,21 +60,40 @@ pub struct WardenCommand {
 ///
 /// The exit code is 0 when it was dismissed or left nothing behind, 1 otherwise.
 pub fn run() -> ExitCode {
-    let mut ignored = SigSet::empty();
-    for signal in [
-        Signal::SIGINT,
-        Signal::SIGTERM,
-        Signal::SIGHUP,
-        Signal::SIGQUIT,
-    ] {
-        ignored.add(signal);
-    }
-    // Whoever kills the main process by its name should not hit this one. Both are precautions:
-    // a warden that could not take them is better than none.
-    ignored.thread_block().ok();
-    prctl::set_name(c"warden").ok();
+    take_cover();
     match watch(io::stdin().lock(), &mut Kernel) {
         Outcome::Dismissed | Outcome::Orphaned { left: 0 } => ExitCode::SUCCESS,
         Outcome::Orphaned { .. } => ExitCode::FAILURE,
+    }
+}
+
+/// Makes it harder to take the warden down together with the process it guards. These are
+/// precautions: a warden that could not take them is better than none.
+fn take_cover() {
+    // A terminal and a service manager signal all processes at once.
+    let mut ignored = SigSet::empty();
+    for signal in IGNORED {
+        ignored.add(signal);
+    }
+    ignored.thread_block().ok();
+    // Whoever kills the main process by its name should not hit this one.
+    prctl::set_name(c"warden").ok();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_covered_warden_is_not_hit_with_the_process_it_guards() {
+        std::thread::spawn(|| {
+            take_cover();
+            let blocked = SigSet::thread_get_mask().unwrap();
+            assert!(IGNORED.iter().all(|signal| blocked.contains(*signal)));
+            assert!(!blocked.contains(Signal::SIGCHLD));
+            assert_eq!(prctl::get_name().unwrap().as_c_str(), c"warden");
+        })
+        .join()
+        .unwrap();
     }
 }
