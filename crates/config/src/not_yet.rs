@@ -27,6 +27,7 @@ pub(crate) const NOT_YET: Keys = &[
     ("", "views"),
     ("sessions", "max_age"),
     ("sessions", "key"),
+    ("servers.*", "start = \"lazy\""),
     ("servers.*", "spare"),
     ("servers.*", "forward_headers"),
     ("servers.*", "cache"),
