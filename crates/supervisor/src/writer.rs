@@ -14,7 +14,7 @@ use tokio::sync::{Notify, Semaphore};
 
 /// What may wait beyond one line at the limit.
 const BACKLOG: usize = 1024 * 1024;
-/// How many pieces go into one write.
+/// How many pieces go into one write: two for each line.
 const PIECES: usize = 64;
 static END: &[u8] = b"\n";
 
@@ -219,13 +219,16 @@ impl Queued {
 fn write(pipe: &pipe::Sender, queue: &mut VecDeque<Queued>) -> io::Result<usize> {
     let mut freed = 0;
     while !queue.is_empty() {
-        let offered: usize = queue.iter().take(PIECES / 2).map(Queued::len).sum();
-        let mut pieces = Vec::with_capacity(PIECES.min(queue.len() * 2));
-        for line in queue.iter().take(PIECES / 2) {
-            pieces.push(IoSlice::new(&line.text));
-            pieces.push(IoSlice::new(line.end));
+        let mut pieces = [IoSlice::new(&[]); PIECES];
+        let mut offered = 0;
+        let mut count = 0;
+        for (pair, line) in pieces.chunks_exact_mut(2).zip(queue.iter()) {
+            pair.copy_from_slice(&[IoSlice::new(&line.text), IoSlice::new(line.end)]);
+            offered += line.len();
+            count += 2;
         }
-        let written = match pipe.try_write_vectored(&pieces) {
+        let pieces = pieces.get(..count).unwrap_or_default();
+        let written = match pipe.try_write_vectored(pieces) {
             Ok(written) => written,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,

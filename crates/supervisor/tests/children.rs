@@ -368,7 +368,6 @@ async fn a_child_that_never_reads_holds_the_sender_back_until_it_is_stopped() {
         }
         Ok::<_, SendError>(())
     });
-    // A second sender with a small line is held back as well, and released as well.
     let idle = tokio::time::timeout(Duration::from_millis(300), tasks.join_next()).await;
     assert!(idle.is_err(), "it waits");
     assert!(
