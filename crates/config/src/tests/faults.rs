@@ -408,10 +408,8 @@ servers = []
         [
             format!("2:1 `sessions.max_age` {no}"),
             format!("3:1 `sessions.key` {no}"),
-            format!(
-                "6:9 `servers.a.start` the value `lazy` is not built yet",
-                "8:1 `servers.a.spare` {no}"
-            ),
+            "6:9 `servers.a.start` the value `lazy` is not built yet".to_owned(),
+            format!("8:1 `servers.a.spare` {no}"),
             format!("9:1 `servers.a.cache` {no}"),
             format!("13:1 `servers.b.forward_headers` {no}"),
             "16:13 `servers.c.transport` the value `sse` is not built yet".to_owned(),
