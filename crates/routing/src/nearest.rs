@@ -18,7 +18,7 @@ pub(crate) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) ->
             if name.ends_with(wanted) {
                 return Some((0, name));
             }
-            let distance = distance(wanted.as_bytes(), name.as_bytes());
+            let distance = strsim::osa_distance(wanted, name);
             (distance <= 1 + wanted.len() / 4).then_some((distance, name))
         })
         .collect();
@@ -28,25 +28,6 @@ pub(crate) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) ->
         .take(COUNT)
         .map(|(_, name)| name.to_owned())
         .collect()
-}
-
-/// The edit distance (Levenshtein), one row at a time.
-fn distance(a: &[u8], b: &[u8]) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, left) in a.iter().enumerate() {
-        let mut diagonal = i;
-        let mut before = i + 1;
-        if let Some(first) = row.first_mut() {
-            *first = before;
-        }
-        for (place, right) in row.iter_mut().skip(1).zip(b) {
-            let cost = diagonal + usize::from(left != right);
-            diagonal = *place;
-            before = cost.min(before + 1).min(*place + 1);
-            *place = before;
-        }
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -65,17 +46,5 @@ mod tests {
         assert!(near("nothing_like_it").is_empty());
         assert!(near("").is_empty());
         assert!(near(&"x".repeat(10_000)).is_empty());
-    }
-
-    #[test]
-    fn distances() {
-        for (a, b, expected) in [
-            ("", "", 0),
-            ("a", "", 1),
-            ("kitten", "sitting", 3),
-            ("ab", "ba", 2),
-        ] {
-            assert_eq!(distance(a.as_bytes(), b.as_bytes()), expected, "{a} {b}");
-        }
     }
 }
