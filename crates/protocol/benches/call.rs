@@ -7,8 +7,8 @@ use std::{borrow::Cow, collections::HashMap};
 use bytes::Bytes;
 use divan::{Bencher, black_box, counter::BytesCount};
 use manifold_protocol::{
-    ExposedName, LinkRequestId, Message, MetaEdit, Naming, OriginalName, Outcome, Params, ParamsEdit, Raw,
-    RequestId, meta, wire,
+    ExposedName, LinkRequestId, Message, MetaEdit, Naming, OriginalName, Outcome, Params,
+    ParamsEdit, Raw, RequestId, meta, wire,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;

@@ -64,6 +64,8 @@ pub enum ScanErrorKind {
 #[derive(Debug, Clone, Copy)]
 pub struct Key<'a> {
     quoted: &'a [u8],
+    /// Without the quotes.
+    name: &'a [u8],
     start: usize,
     escaped: bool,
 }
@@ -81,16 +83,20 @@ pub struct Scanner<'a> {
 impl Key<'_> {
     /// Whether the name is `name`, however it is escaped.
     #[must_use]
+    #[inline]
     pub fn is(&self, name: &str) -> bool {
         if self.escaped {
             return self.decoded().is_some_and(|decoded| decoded == name);
         }
-        self.inner() == name.as_bytes()
+        self.name == name.as_bytes()
     }
 
     /// The name without escapes; `None` when it is no Unicode string (a lone surrogate).
     #[must_use]
     pub fn decoded(&self) -> Option<String> {
+        if !self.escaped {
+            return std::str::from_utf8(self.name).ok().map(str::to_owned);
+        }
         serde_json::from_slice(self.quoted).ok()
     }
 
@@ -104,12 +110,6 @@ impl Key<'_> {
     #[must_use]
     pub fn start(&self) -> usize {
         self.start
-    }
-
-    fn inner(&self) -> &[u8] {
-        self.quoted
-            .get(1..self.quoted.len().saturating_sub(1))
-            .unwrap_or_default()
     }
 }
 
@@ -345,7 +345,9 @@ impl<'a> Scanner<'a> {
             Some(_) => return Err(self.error(ScanErrorKind::Unexpected)),
             None => return Err(self.error(ScanErrorKind::End)),
         }
+        let name = quoted.get(1..quoted.len() - 1).unwrap_or_default();
         Ok(Key {
+            name,
             quoted,
             start,
             escaped,
@@ -384,14 +386,15 @@ impl<'a> Scanner<'a> {
         let mut escaped = false;
         loop {
             let rest = self.text.get(self.at..).unwrap_or_default();
-            let plain = rest
-                .iter()
-                .position(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1f))
-                .ok_or(ScanError {
-                    kind: ScanErrorKind::End,
-                    at: self.text.len(),
-                })?;
-            self.at += plain;
+            let found = memchr::memchr2(b'"', b'\\', rest);
+            let plain = rest.get(..found.unwrap_or(rest.len())).unwrap_or_default();
+            // The smallest byte tells whether there is a control character, many bytes at a time.
+            if plain.iter().copied().fold(u8::MAX, u8::min) < 0x20 {
+                let before = plain.iter().take_while(|byte| **byte >= 0x20).count();
+                self.at += before;
+                return Err(self.error(ScanErrorKind::String));
+            }
+            self.at += plain.len();
             match self.byte() {
                 Some(b'"') => {
                     self.at += 1;
@@ -401,7 +404,7 @@ impl<'a> Scanner<'a> {
                     escaped = true;
                     self.escape()?;
                 }
-                _ => return Err(self.error(ScanErrorKind::String)),
+                _ => return Err(self.error(ScanErrorKind::End)),
             }
         }
     }

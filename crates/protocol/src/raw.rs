@@ -67,6 +67,12 @@ impl Raw {
     /// not Unicode (lone surrogates).
     #[must_use]
     pub fn to_text(&self) -> Option<String> {
+        // Most strings have no escapes.
+        if let [b'"', text @ .., b'"'] = self.as_bytes()
+            && memchr::memchr(b'\\', text).is_none()
+        {
+            return std::str::from_utf8(text).ok().map(str::to_owned);
+        }
         serde_json::from_slice(&self.0).ok()
     }
 
