@@ -1,6 +1,6 @@
 //! A call as the core hands it to a link, neutral of era, and how each era writes it.
 
-use std::time::Duration;
+use std::{sync::LazyLock, time::Duration};
 
 use bytes::Bytes;
 use manifold_protocol::{
@@ -106,14 +106,15 @@ impl Origin {
     /// Manifold itself, which can do nothing for a server.
     #[must_use]
     pub fn manifold() -> Self {
-        Self {
+        static MANIFOLD: LazyLock<Origin> = LazyLock::new(|| Origin {
             client_info: Raw::of(&serde_json::json!({
                 "name": "manifold",
                 "version": env!("CARGO_PKG_VERSION"),
             })),
             capabilities: Raw::of(&serde_json::Map::new()),
             log_level: None,
-        }
+        });
+        MANIFOLD.clone()
     }
 }
 

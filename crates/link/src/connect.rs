@@ -10,7 +10,7 @@ use std::{
 
 use http::{HeaderMap, Uri};
 use manifold_protocol::{Era, Method, Outcome, Params, ProtocolVersion, Raw};
-use manifold_supervisor::{ChildSpec, Supervisor};
+use manifold_supervisor::{Child, ChildSpec, Supervisor};
 use tokio_util::task::TaskTracker;
 
 use crate::{
@@ -94,11 +94,27 @@ impl Connector {
     /// Makes a link that speaks for `origin`. Takes up to [`Limits::start`], after waiting for its turn
     /// among the children that are starting.
     ///
-    /// Dropping the future stops a child that was started.
+    /// Dropping the future stops a child that was started. `on_spawn` sees a child as soon as there is one,
+    /// whatever becomes of it.
     ///
     /// # Errors
     /// When the server can't be started or reached, refuses, or is not ready in time.
-    pub async fn connect(&self, origin: &Origin) -> Result<Link, LinkError> {
+    pub async fn connect(
+        &self,
+        origin: &Origin,
+        on_spawn: impl FnOnce(&Child),
+    ) -> Result<Link, LinkError> {
+        let made = self.make(origin, on_spawn).await;
+        // What was seen before does not hold for a server that has changed.
+        self.remember(made.as_ref().ok().map(|link| link.peer().era()));
+        made
+    }
+
+    async fn make(
+        &self,
+        origin: &Origin,
+        on_spawn: impl FnOnce(&Child),
+    ) -> Result<Link, LinkError> {
         let id = LinkId(self.next.fetch_add(1, Ordering::Relaxed));
         let limit = self.limits.message;
         let start = self.limits.start;
@@ -108,7 +124,8 @@ impl Connector {
                     .spawn(spec)
                     .await
                     .map_err(|error| LinkError::Spawn(error.to_string()))?;
-                let (stdio, turn) = Stdio::of(spawned, &self.tasks, limit);
+                on_spawn(&spawned.child);
+                let (stdio, turn) = Stdio::of(spawned, &self.tasks, &spec.label, limit);
                 let peer = tokio::time::timeout(start, self.greet_child(&stdio, origin))
                     .await
                     .map_err(|_| LinkError::StartTimeout(start))??;
@@ -123,7 +140,6 @@ impl Connector {
                 (Wire::Http(http), peer)
             }
         };
-        self.remember(peer.era());
         Ok(Link::new(id, peer, wire))
     }
 
@@ -131,20 +147,15 @@ impl Connector {
         *self.era.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn remember(&self, era: Era) {
-        *self.era.lock().unwrap_or_else(PoisonError::into_inner) = Some(era);
+    fn remember(&self, era: Option<Era>) {
+        *self.era.lock().unwrap_or_else(PoisonError::into_inner) = era;
     }
 
     // --- over a child's pipes ---
 
     async fn greet_child(&self, stdio: &Stdio, origin: &Origin) -> Result<Peer, LinkError> {
         if self.remembered() == Some(Era::Legacy) {
-            let mut hello = initialize_child(stdio, origin).await?;
-            return match probe::initialized(&stdio_outcome(&mut hello).await?) {
-                Initialized::Legacy(peer) => initialized_child(stdio, *peer).await,
-                Initialized::Modern => discover_child(stdio, origin).await,
-                Initialized::Fault(error) => Err(error),
-            };
+            return greet_legacy_child(stdio, origin).await;
         }
         let mut probing = ask_child(stdio, Method::ServerDiscover, discover(origin)).await?;
         let answer = tokio::time::timeout(PROBE_SILENCE, stdio_outcome(&mut probing)).await;
@@ -154,14 +165,7 @@ impl Connector {
         match probe::discovered(&outcome?) {
             Discovered::Modern(peer) => Ok(*peer),
             Discovered::Fault(error) => Err(error),
-            Discovered::Legacy => {
-                let mut hello = initialize_child(stdio, origin).await?;
-                match probe::initialized(&stdio_outcome(&mut hello).await?) {
-                    Initialized::Legacy(peer) => initialized_child(stdio, *peer).await,
-                    Initialized::Modern => discover_child(stdio, origin).await,
-                    Initialized::Fault(error) => Err(error),
-                }
-            }
+            Discovered::Legacy => greet_legacy_child(stdio, origin).await,
         }
     }
 
@@ -191,6 +195,25 @@ impl Connector {
     }
 }
 
+async fn greet_legacy_child(stdio: &Stdio, origin: &Origin) -> Result<Peer, LinkError> {
+    let mut hello = initialize_child(stdio, origin).await?;
+    let outcome = stdio_outcome(&mut hello).await?;
+    settle_child(stdio, origin, &outcome).await
+}
+
+/// Goes on after the answer to `initialize`.
+async fn settle_child(
+    stdio: &Stdio,
+    origin: &Origin,
+    outcome: &Outcome,
+) -> Result<Peer, LinkError> {
+    match probe::initialized(outcome) {
+        Initialized::Legacy(peer) => initialized_child(stdio, *peer).await,
+        Initialized::Modern => discover_child(stdio, origin).await,
+        Initialized::Fault(error) => Err(error),
+    }
+}
+
 /// The child has not answered the probe. It may be slow, or deaf to methods it does not know: write
 /// `initialize` as well, and believe whichever is answered with sense.
 async fn greet_silent_child(
@@ -202,6 +225,7 @@ async fn greet_silent_child(
     let mut probe_open = true;
     loop {
         tokio::select! {
+            biased;
             outcome = stdio_outcome(&mut probing), if probe_open => {
                 match probe::discovered(&outcome?) {
                     Discovered::Modern(peer) => return Ok(*peer),
@@ -210,11 +234,7 @@ async fn greet_silent_child(
                 }
             }
             outcome = stdio_outcome(&mut hello) => {
-                return match probe::initialized(&outcome?) {
-                    Initialized::Legacy(peer) => initialized_child(stdio, *peer).await,
-                    Initialized::Modern => discover_child(stdio, origin).await,
-                    Initialized::Fault(error) => Err(error),
-                };
+                return settle_child(stdio, origin, &outcome?).await;
             }
         }
     }

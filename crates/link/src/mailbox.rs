@@ -15,6 +15,8 @@ use crate::{
 
 /// How many notes and asks wait for a taker; above it the oldest note goes.
 const CAPACITY: usize = 256;
+/// How many bytes of notes wait for a taker, unless it is a single one.
+const BYTES: usize = 1024 * 1024;
 
 /// A bounded ring of notes and asks, and a place for the answer.
 #[derive(Debug, Default)]
@@ -26,6 +28,7 @@ pub(crate) struct Mailbox {
 #[derive(Debug, Default)]
 struct State {
     early: VecDeque<Early>,
+    bytes: usize,
     done: Option<Result<Outcome, LinkError>>,
     dropped: u64,
     /// The answer came, and was taken or not: nothing may follow it.
@@ -53,11 +56,13 @@ impl Mailbox {
         if state.closed {
             return;
         }
-        if state.early.len() == CAPACITY {
-            state.early.pop_front();
-            state.dropped = state.dropped.saturating_add(1);
-        }
+        state.bytes += early.bytes();
         state.early.push_back(early);
+        while state.early.len() > CAPACITY || state.bytes > BYTES {
+            if !state.drop_oldest_note() {
+                break;
+            }
+        }
         drop(state);
         self.changed.notify_one();
     }
@@ -93,13 +98,43 @@ impl Mailbox {
     fn try_take(&self) -> Option<Mail> {
         let mut state = self.lock();
         match state.early.pop_front() {
-            Some(early) => Some(Mail::Early(early)),
+            Some(early) => {
+                state.bytes -= early.bytes();
+                Some(Mail::Early(early))
+            }
             None => state.done.take().map(Mail::Done),
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Drops the oldest note, but not the last thing that came. Says whether there was one.
+    fn drop_oldest_note(&mut self) -> bool {
+        let older = self.early.len().saturating_sub(1);
+        let oldest = self
+            .early
+            .iter()
+            .take(older)
+            .position(|early| matches!(early, Early::Note(_)));
+        let Some(note) = oldest.and_then(|at| self.early.remove(at)) else {
+            return false;
+        };
+        self.bytes -= note.bytes();
+        self.dropped = self.dropped.saturating_add(1);
+        true
+    }
+}
+
+impl Early {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Note(note) => note.params.len(),
+            Self::Ask(ask) => ask.params.len(),
+        }
     }
 }
 

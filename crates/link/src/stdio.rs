@@ -12,11 +12,12 @@ use std::{
 use bytes::Bytes;
 use manifold_protocol::{
     IdField, LinkRequestId, Message, Method, Notification, Outcome, Raw, Request, Response,
+    message::id_of,
     noise::{self, Line as Classified},
     splice::one_line,
     wire,
 };
-use manifold_supervisor::{Child, Line, LineReader, LineWriter, Spawned, StartPermit};
+use manifold_supervisor::{Child, Line, LineReader, LineWriter, Source, Spawned, StartPermit};
 use tokio::sync::{mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, warn};
@@ -45,6 +46,8 @@ pub(crate) struct Stdio {
 #[derive(Debug)]
 struct Shared {
     child: Child,
+    /// The server's name, for log lines.
+    label: String,
     table: Mutex<Table>,
     control: mpsc::Sender<Bytes>,
     notices: watch::Sender<Notices>,
@@ -77,11 +80,13 @@ impl Stdio {
         writer: LineWriter,
         stdout: LineReader,
         tasks: &TaskTracker,
+        label: &str,
         limit: usize,
     ) -> Self {
         let (control, queue) = mpsc::channel(CONTROL_QUEUE);
         let shared = Arc::new(Shared {
             child,
+            label: label.to_owned(),
             table: Mutex::default(),
             control,
             notices: watch::Sender::default(),
@@ -97,14 +102,19 @@ impl Stdio {
     }
 
     /// Takes over what the supervisor has spawned. The permit is to be held until the handshake is done.
-    pub(crate) fn of(spawned: Spawned, tasks: &TaskTracker, limit: usize) -> (Self, StartPermit) {
+    pub(crate) fn of(
+        spawned: Spawned,
+        tasks: &TaskTracker,
+        label: &str,
+        limit: usize,
+    ) -> (Self, StartPermit) {
         let Spawned {
             child,
             stdin,
             stdout,
             permit,
         } = spawned;
-        (Self::new(child, stdin, stdout, tasks, limit), permit)
+        (Self::new(child, stdin, stdout, tasks, label, limit), permit)
     }
 
     /// Sends a request; `params` are made for the id it gets.
@@ -154,7 +164,7 @@ impl Stdio {
     }
 
     pub(crate) fn is_ended(&self) -> bool {
-        self.shared.ended.is_cancelled()
+        self.shared.ended.is_cancelled() || self.writer.is_closed()
     }
 
     /// Waits until the child is no use any more, and says why.
@@ -298,6 +308,12 @@ impl Shared {
                     self.message(message);
                 }
             }
+            Classified::Unusable { id, why } => {
+                self.child.log().note_noise(&line);
+                if let Some(id) = LinkRequestId::from_raw(id.as_raw()) {
+                    self.finish(id, Err(LinkError::NotMcp(why.to_string())));
+                }
+            }
             Classified::Noise => self.child.log().note_noise(&line),
         }
     }
@@ -365,7 +381,7 @@ async fn read(shared: Arc<Shared>, mut stdout: LineReader, limit: usize) {
             Ok(Some(Line::TooLong { head, length })) => too_long(&shared, &head, length, limit),
             Ok(None) => break,
             Err(error) => {
-                warn!(%error, "can't read a server's stdout");
+                warn!(server = shared.label, %error, "can't read a server's stdout");
                 break;
             }
         }
@@ -374,34 +390,29 @@ async fn read(shared: Arc<Shared>, mut stdout: LineReader, limit: usize) {
     let exit = tokio::time::timeout(EXIT_GRACE, shared.child.exited())
         .await
         .ok();
-    let last_stderr = shared.child.log().tail(1).pop().map(|line| line.text);
+    let last_stderr = last_stderr(&shared.child);
     shared.child.stop();
     shared.end(LinkError::Exited { exit, last_stderr });
+}
+
+/// The last thing a child said on stderr, if it said anything there.
+pub(crate) fn last_stderr(child: &Child) -> Option<String> {
+    let mut lines = child.log().tail(usize::MAX);
+    lines.retain(|line| line.source == Source::Stderr);
+    lines.pop().map(|line| line.text)
 }
 
 /// A line over the limit fails the call it answers, which is known if its id stands near the start.
 fn too_long(shared: &Shared, head: &[u8], length: u64, limit: usize) {
     warn!(
-        length,
-        limit, "a server's message is over limits.message and is dropped"
+        server = shared.label,
+        length, limit, "a server's message is over limits.message and is dropped"
     );
-    if let Some(id) = id_near_start(head) {
+    if let IdField::Id(id) = id_of(head)
+        && let Some(id) = LinkRequestId::from_raw(id.as_raw())
+    {
         shared.finish(id, Err(LinkError::TooLarge { limit }));
     }
-}
-
-/// The number after the first `"id":` in the beginning of a message.
-fn id_near_start(head: &[u8]) -> Option<LinkRequestId> {
-    const KEY: &[u8] = b"\"id\"";
-    let at = memchr::memmem::find(head, KEY)? + KEY.len();
-    let rest = head.get(at..)?.trim_ascii_start();
-    let rest = rest.strip_prefix(b":")?.trim_ascii_start();
-    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    std::str::from_utf8(rest.get(..digits)?)
-        .ok()?
-        .parse()
-        .ok()
-        .map(LinkRequestId)
 }
 
 /// Writes cancels and answers, in order, until the child ends.
@@ -418,23 +429,6 @@ async fn write_control(
         let Some(line) = line else { return };
         if writer.send(line).await.is_err() {
             return;
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_id_of_a_dropped_line_is_found_near_its_start() {
-        for (head, id) in [
-            (r#"{"jsonrpc":"2.0","id":12,"result":{"#, Some(12)),
-            (r#"{"jsonrpc":"2.0","id" : 3 ,"#, Some(3)),
-            (r#"{"jsonrpc":"2.0","result":{"x":""#, None),
-            (r#"{"id":"abc","#, None),
-        ] {
-            assert_eq!(id_near_start(head.as_bytes()).map(|id| id.0), id, "{head}");
         }
     }
 }

@@ -144,8 +144,14 @@ impl Message {
                 return Err(EnvelopeFault::Shape("a message is a JSON object").into());
             }
         }
-        let found = Found::scan(&mut scanner).map_err(EnvelopeError::json)?;
-        found.message(text)
+        match Found::scan(&mut scanner) {
+            Ok(found) => found.message(text),
+            Err(error) => {
+                let mut error = EnvelopeError::json(error);
+                error.id = id_of(&text);
+                Err(error)
+            }
+        }
     }
 }
 
@@ -305,6 +311,35 @@ impl<T> Field<T> {
             }
         };
         Ok(())
+    }
+}
+
+/// The id of a message that is not one, or of which only the beginning is there: the first `id` member of the
+/// outermost object, so that whoever waits for it can be told.
+#[must_use]
+pub fn id_of(text: &[u8]) -> IdField {
+    let mut id = None;
+    if let Ok(mut scanner) = Scanner::new(valid_start(text)) {
+        // What follows the id may be broken: that is why we are here.
+        drop(scanner.object(|scanner, key| {
+            if id.is_none() && key.is("id") {
+                id = Some(scanner.skip()?);
+            }
+            Ok(())
+        }));
+    }
+    let raw = id
+        .and_then(|span| text.get(span))
+        .map(Bytes::copy_from_slice);
+    raw.and_then(|raw| Raw::parse(raw).ok())
+        .map_or(IdField::Absent, IdField::from_raw)
+}
+
+/// The longest beginning that is UTF-8.
+fn valid_start(text: &[u8]) -> &[u8] {
+    match std::str::from_utf8(text) {
+        Ok(_) => text,
+        Err(error) => text.get(..error.valid_up_to()).unwrap_or_default(),
     }
 }
 

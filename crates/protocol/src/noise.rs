@@ -5,7 +5,10 @@
 
 use bytes::Bytes;
 
-use crate::message::Message;
+use crate::{
+    id::{IdField, RequestId},
+    message::{EnvelopeError, EnvelopeFault, Message},
+};
 
 /// One line of a child's stdout.
 #[derive(Debug)]
@@ -19,6 +22,13 @@ pub enum Line {
     },
     /// Several messages of a batch, which only revision 2025-03-26 allows.
     Batch(Vec<Message>),
+    /// Something that was meant as the answer to a request and is none.
+    Unusable {
+        /// The request's id.
+        id: RequestId,
+        /// What is wrong with it.
+        why: EnvelopeFault,
+    },
     /// Something else: a banner, a log line, JSON that is not JSON-RPC.
     Noise,
 }
@@ -26,11 +36,18 @@ pub enum Line {
 /// Classifies one line.
 #[must_use]
 pub fn classify(line: Bytes) -> Line {
-    if let Ok(message) = Message::parse(line.clone()) {
-        return Line::Message {
-            message: Box::new(message),
-            prefix: 0,
-        };
+    match Message::parse(line.clone()) {
+        Ok(message) => {
+            return Line::Message {
+                message: Box::new(message),
+                prefix: 0,
+            };
+        }
+        Err(EnvelopeError {
+            fault,
+            id: IdField::Id(id),
+        }) if is_meant(&line) => return Line::Unusable { id, why: fault },
+        Err(_) => {}
     }
     if line.first() == Some(&b'[') {
         let batch = batch(&line);
@@ -52,6 +69,11 @@ pub fn classify(line: Bytes) -> Line {
         }
     }
     Line::Noise
+}
+
+/// Whether a line that is no message was meant as one. A log line may have an `id`, too.
+fn is_meant(line: &[u8]) -> bool {
+    memchr::memmem::find(line, b"\"jsonrpc\"").is_some()
 }
 
 fn batch(line: &Bytes) -> Vec<Message> {
@@ -97,10 +119,32 @@ mod tests {
             "[1]",
             "{}",
             "Content-Length: 42",
-            "{\"jsonrpc\":\"2.0\",\"id\":1}",
-            "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{},\"error\":{}}",
+            "{\"id\":1,\"level\":\"info\"}",
         ] {
             assert!(is_noise(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_is_none_says_whose_it_was() {
+        let deep = format!(
+            "{{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{}{}}}",
+            "[".repeat(200),
+            "]".repeat(200)
+        );
+        for line in [
+            r#"{"jsonrpc":"2.0","id":7}"#,
+            r#"{"jsonrpc":"2.0","id":7,"result":{},"error":{}}"#,
+            r#"{"jsonrpc":"2.0","id":7,"result":null}"#,
+            r#"{"jsonrpc":"2.0","result":"x","id":7}"#,
+            r#"{"jsonrpc":"2.0","id":7,"result":{},"result":{}}"#,
+            &deep,
+        ] {
+            let Line::Unusable { id, .. } = classify(Bytes::copy_from_slice(line.as_bytes()))
+            else {
+                panic!("{line}");
+            };
+            assert_eq!(id, RequestId::from("7"));
         }
     }
 

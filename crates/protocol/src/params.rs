@@ -80,10 +80,7 @@ impl ParamsSpans {
             if self.meta.is_some() {
                 return Err(scanner.error(ScanErrorKind::Duplicate));
             }
-            // `"_meta": null` is left as it stands, like a member nobody knows.
-            if scanner.peek() != Some(b'n') {
-                self.meta = Some(MetaSpans::scan(scanner)?);
-            }
+            self.meta = Some(MetaSpans::scan(scanner)?);
             return Ok(());
         }
         let place = if key.is("name") {
@@ -116,6 +113,11 @@ impl ParamsSpans {
 impl MetaSpans {
     fn scan(scanner: &mut Scanner<'_>) -> Result<Self, ScanError> {
         let mut members: Vec<MetaMember> = Vec::new();
+        // `"_meta": null` has no members; it is replaced when some must be added.
+        if scanner.peek() == Some(b'n') {
+            let whole = scanner.skip()?;
+            return Ok(Self { whole, members });
+        }
         let whole = scanner.object(|scanner, key| {
             if members.len() == META_MEMBERS {
                 return Err(scanner.error(ScanErrorKind::Members));
@@ -173,6 +175,21 @@ impl Params {
     #[must_use]
     pub fn is_absent(&self) -> bool {
         self.text.is_empty()
+    }
+
+    /// The object's length in bytes; none for absent ones.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        if self.is_absent() {
+            return 0;
+        }
+        self.spans.whole.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.is_absent()
     }
 
     /// The object as it was sent, `{}` if there was none.

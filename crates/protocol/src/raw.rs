@@ -63,6 +63,13 @@ impl Raw {
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 
+    /// The same value in memory of its own. What is kept for long must not keep the message alive that it
+    /// was a part of.
+    #[must_use]
+    pub fn compact(&self) -> Self {
+        Self(Bytes::copy_from_slice(&self.0))
+    }
+
     /// The string this value is, without its escapes; `None` for other types, and for strings that are
     /// not Unicode (lone surrogates).
     #[must_use]

@@ -227,6 +227,45 @@ fn results_get_a_type_only_where_they_have_none() {
     }
 }
 
+#[test]
+fn the_id_of_a_broken_message_is_found_when_it_is_its_own() {
+    for (text, id) in [
+        (r#"{"jsonrpc":"2.0","id":12,"result":{"#, Some("12")),
+        (r#"{"jsonrpc":"2.0","id" : "a" ,"x"#, Some("\"a\"")),
+        (r#"{"jsonrpc":"2.0","result":{"id":3"#, None),
+        (r#"{"jsonrpc":"2.0","result":{"id":3},"id":4,"#, Some("4")),
+        (r#"{"id":{},"#, None),
+        ("{\"id\":5,\"x\":\"\u{e9}", Some("5")),
+    ] {
+        let mut bytes = text.as_bytes().to_vec();
+        if text.ends_with('\u{e9}') {
+            bytes.pop();
+        }
+        let found = manifold_protocol::message::id_of(&bytes);
+        assert_eq!(found.known().map(|id| id.as_raw().as_str()), id, "{text}");
+    }
+    // Whoever sent it waits for an answer with this id.
+    let (_, id) = fault(r#"{"jsonrpc":"2.0","id":9,"method":"x","method":"y"}"#);
+    assert_eq!(id.known().unwrap().as_raw().as_str(), "9");
+}
+
+#[test]
+fn a_null_meta_is_replaced_and_not_doubled() {
+    let params = params(r#"{"_meta":null,"x":1}"#);
+    assert_eq!(
+        params.edited(&ParamsEdit::default()),
+        r#"{"_meta":null,"x":1}"#
+    );
+    let edited = params.edited(&ParamsEdit {
+        meta: MetaEdit {
+            drop: &[],
+            set: &[("a", Raw::of(&1))],
+        },
+        ..ParamsEdit::default()
+    });
+    assert_eq!(edited, r#"{"_meta":{"a":1},"x":1}"#);
+}
+
 fn any_json() -> impl Strategy<Value = serde_json::Value> {
     let leaf = prop_oneof![
         Just(serde_json::Value::Null),

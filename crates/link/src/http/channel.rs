@@ -106,17 +106,14 @@ impl Http {
 
     pub(crate) fn end_watch(&self) -> impl Future<Output = LinkError> + Send + 'static {
         let relation = self.0.clone();
-        async move {
-            relation.ended.cancelled().await;
-            relation.end.get().cloned().unwrap_or(LinkError::Closed)
-        }
+        async move { relation.ended().await }
     }
 
     /// Ends the session at the server, if there is one (2025-11-25 transports, "Session Management").
     /// Servers may refuse that; it is a courtesy with a deadline.
     pub(crate) fn close(&self, version: ProtocolVersion) {
-        self.0.end(LinkError::Closed);
-        if self.0.session.get().is_none() {
+        // Once is enough, and a session that is lost needs no goodbye.
+        if !self.0.end(LinkError::Closed) || self.0.session.get().is_none() {
             return;
         }
         let relation = self.0.clone();
@@ -134,8 +131,9 @@ impl Http {
 }
 
 impl Drop for Http {
+    /// Says goodbye also when the handshake failed after the session was opened.
     fn drop(&mut self) {
-        self.0.end(LinkError::Closed);
+        self.close(ProtocolVersion::LATEST_LEGACY);
     }
 }
 
@@ -148,9 +146,17 @@ impl Relation {
     }
 
     /// The relation is no use any more: whoever holds it makes a new one.
-    pub(super) fn end(&self, reason: LinkError) {
-        drop(self.end.set(reason));
+    /// Says whether it was of use until now.
+    pub(super) fn end(&self, reason: LinkError) -> bool {
+        let first = self.end.set(reason).is_ok();
         self.ended.cancel();
+        first
+    }
+
+    /// Waits for the end and says why it came.
+    pub(super) async fn ended(&self) -> LinkError {
+        self.ended.cancelled().await;
+        self.end.get().cloned().unwrap_or(LinkError::Closed)
     }
 
     pub(super) fn post(
@@ -197,13 +203,9 @@ impl Relation {
         let to = request.headers_mut();
         to.extend(self.configured.clone());
         headers::post(to);
-        if let Some(method) = method {
-            // `initialize` comes before there is a version to speak of.
-            if *method != Method::Initialize {
-                headers::protocol(to, version, method, name);
-            }
-        } else {
-            headers::protocol(to, version, &Method::Ping, None);
+        // `initialize` comes before there is a version to speak of.
+        if method != Some(&Method::Initialize) {
+            headers::protocol(to, version, method, name);
         }
         if let Some(session) = self.session.get() {
             to.insert(headers::SESSION_ID, session.clone());

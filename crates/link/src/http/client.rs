@@ -1,28 +1,35 @@
-//! The one HTTP client of the process: pooled connections, rustls, the system's root certificates.
+//! The HTTP client: pooled connections, rustls, the system's root certificates.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::{
     client::legacy::{Client, ResponseFuture, connect::HttpConnector},
-    rt::{TokioExecutor, TokioTimer},
+    rt::{TokioExecutor, TokioIo, TokioTimer},
 };
+use tokio::net::TcpStream;
+
+use tower::{BoxError, timeout::Timeout, util::BoxCloneSyncService};
 
 use crate::LinkError;
 
-/// How long an unused connection is kept.
-const POOL_IDLE: Duration = Duration::from_secs(60);
+/// How long an unused connection is kept: less than the five seconds after which common servers close theirs,
+/// so that a call does not meet a connection that is just being closed.
+const POOL_IDLE: Duration = Duration::from_secs(4);
 
 /// A pooled client. Cheap to clone; the clones share the pool.
 #[derive(Debug, Clone)]
-pub struct HttpClient(Client<HttpsConnector<HttpConnector>, Full<Bytes>>);
+pub struct HttpClient(Client<Connect, Full<Bytes>>);
+
+/// Makes a connection within a deadline.
+type Connect = BoxCloneSyncService<Uri, MaybeHttpsStream<TokioIo<TcpStream>>, BoxError>;
 
 impl HttpClient {
-    /// A client that gives a connection `connect` to be made.
+    /// A client that gives a connection `connect` to be made, TCP and TLS together.
     ///
     /// # Errors
     /// When the system has no root certificates.
@@ -30,7 +37,6 @@ impl HttpClient {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
-        tcp.set_connect_timeout(Some(connect));
         let connector = HttpsConnectorBuilder::new()
             .with_native_roots()
             .map_err(|error| LinkError::Unreachable(format!("no root certificates: {error}")))?
@@ -42,7 +48,7 @@ impl HttpClient {
             .pool_idle_timeout(POOL_IDLE)
             .pool_timer(TokioTimer::new())
             .timer(TokioTimer::new())
-            .build(connector);
+            .build(BoxCloneSyncService::new(Timeout::new(connector, connect)));
         Ok(Self(client))
     }
 

@@ -4,7 +4,7 @@
 use std::sync::{Arc, atomic::Ordering};
 
 use bytes::{Bytes, BytesMut};
-use http::HeaderValue;
+use http::{HeaderValue, header};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper_util::client::legacy::ResponseFuture;
@@ -17,7 +17,7 @@ use tracing::debug;
 use super::{
     channel::{Relation, describe},
     headers,
-    response::{self, Head},
+    response::{self, ErrorHead, Head},
 };
 use crate::{
     LinkError,
@@ -51,7 +51,7 @@ enum State {
         parser: SseParser,
     },
     Error {
-        status: http::StatusCode,
+        head: ErrorHead,
         body: Incoming,
         text: BytesMut,
     },
@@ -88,8 +88,14 @@ impl HttpExchange {
 
     /// The next event. Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Event {
+        let relation = self.relation.clone();
         loop {
-            match self.step().await {
+            let step = tokio::select! {
+                biased;
+                step = self.step() => step,
+                reason = relation.ended() => Err(reason),
+            };
+            match step {
                 Ok(None) => {}
                 Ok(Some(Event::Done(outcome))) => return self.done(outcome),
                 Ok(Some(event)) => return event,
@@ -113,7 +119,7 @@ impl HttpExchange {
 
     fn done(&mut self, outcome: Result<Outcome, LinkError>) -> Event {
         self.state = State::Ended;
-        if let Err(reason @ (LinkError::SessionLost | LinkError::Unreachable(_))) = &outcome {
+        if let Err(reason @ LinkError::SessionLost) = &outcome {
             self.relation.end(reason.clone());
         }
         Event::Done(outcome)
@@ -139,6 +145,7 @@ impl HttpExchange {
                 let answer = response.await.map_err(|error| describe(&error))?;
                 self.session = answer.headers().get(headers::SESSION_ID).cloned();
                 let head = response::head(answer.status(), answer.headers());
+                let challenged = answer.headers().contains_key(header::WWW_AUTHENTICATE);
                 let body = answer.into_body();
                 self.state = match head {
                     Head::Json => State::Json {
@@ -150,7 +157,11 @@ impl HttpExchange {
                         parser: SseParser::new(self.relation.limit),
                     },
                     Head::Error(status) => State::Error {
-                        status,
+                        head: ErrorHead {
+                            status,
+                            challenged,
+                            in_session: self.relation.in_session(),
+                        },
                         body,
                         text: BytesMut::new(),
                     },
@@ -197,11 +208,10 @@ impl HttpExchange {
                     None => Err(LinkError::Broken("the event stream ended".to_owned())),
                 }
             }
-            State::Error { status, body, text } => {
+            State::Error { head, body, text } => {
                 response::read_error(body, text).await;
                 let text = std::mem::take(text).freeze();
-                response::error(*status, &text, self.relation.in_session())
-                    .map(|outcome| Some(Event::Done(Ok(outcome))))
+                response::error(*head, &text).map(|outcome| Some(Event::Done(Ok(outcome))))
             }
             State::Ended => std::future::pending().await,
         }

@@ -30,7 +30,7 @@ pub(crate) fn post(headers: &mut HeaderMap) {
 pub(crate) fn protocol(
     headers: &mut HeaderMap,
     version: ProtocolVersion,
-    method: &Method,
+    method: Option<&Method>,
     name: Option<&str>,
 ) {
     headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(version.as_str()));
@@ -38,7 +38,8 @@ pub(crate) fn protocol(
         return;
     }
     // A client's method may hold anything; what no header can carry is left to the server to refuse.
-    if let Ok(value) = HeaderValue::from_str(method.as_str()) {
+    let method = method.and_then(|method| HeaderValue::from_str(method.as_str()).ok());
+    if let Some(value) = method {
         headers.insert(METHOD, value);
     }
     if let Some(value) = name.and_then(|name| HeaderValue::from_str(&encode(name)).ok()) {
@@ -56,7 +57,7 @@ mod tests {
         protocol(
             &mut headers,
             ProtocolVersion::V2026_07_28,
-            &Method::ToolsCall,
+            Some(&Method::ToolsCall),
             Some("café"),
         );
         assert_eq!(headers[METHOD], "tools/call");
@@ -65,7 +66,7 @@ mod tests {
         protocol(
             &mut headers,
             ProtocolVersion::V2025_06_18,
-            &Method::ToolsCall,
+            Some(&Method::ToolsCall),
             Some("x"),
         );
         assert_eq!(headers.len(), 1);

@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, StatusCode, header};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use manifold_protocol::{Message, Outcome};
+use manifold_protocol::{Message, Outcome, code};
 
 use crate::LinkError;
 
@@ -43,40 +43,59 @@ pub(crate) fn head(status: StatusCode, headers: &HeaderMap) -> Head {
     }
 }
 
-/// Judges an error response. `in_session` says whether the request carried a session id.
-pub(crate) fn error(
-    status: StatusCode,
-    body: &Bytes,
-    in_session: bool,
-) -> Result<Outcome, LinkError> {
-    match status {
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            return Err(LinkError::Unauthorized(status.as_u16()));
-        }
-        StatusCode::NOT_FOUND if in_session => return Err(LinkError::SessionLost),
-        _ if status.is_server_error() || status.is_redirection() => {
-            return Err(LinkError::Status(status.as_u16()));
-        }
-        _ => {}
-    }
+/// What is known of an error before its body.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ErrorHead {
+    pub(crate) status: StatusCode,
+    /// Whether it asks for credentials (`WWW-Authenticate`).
+    pub(crate) challenged: bool,
+    /// Whether the request carried a session id.
+    pub(crate) in_session: bool,
+}
+
+/// Judges an error response.
+pub(crate) fn error(head: ErrorHead, body: &Bytes) -> Result<Outcome, LinkError> {
+    let status = head.status;
     let outcome = match Message::parse(body.clone()) {
-        Ok(Message::Response(response)) => response.outcome,
-        Ok(Message::Request(_) | Message::Notification(_)) | Err(_) => {
-            return Err(LinkError::Status(status.as_u16()));
-        }
+        Ok(Message::Response(response)) => Some(response.outcome),
+        Ok(Message::Request(_) | Message::Notification(_)) | Err(_) => None,
     };
-    match &outcome {
-        // Some servers say so with 400: the ones that follow server-everything.
-        Outcome::Error(error)
-            if in_session
-                && status == StatusCode::BAD_REQUEST
-                && error.message().to_ascii_lowercase().contains("session") =>
-        {
-            Err(LinkError::SessionLost)
-        }
-        Outcome::Error(_) => Ok(outcome),
-        Outcome::Result(_) => Err(LinkError::NotMcp(format!("a result with HTTP {status}"))),
+    if is_session_loss(head, outcome.as_ref(), body) {
+        return Err(LinkError::SessionLost);
     }
+    match (status, outcome) {
+        (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, _) => {
+            Err(LinkError::Unauthorized(status.as_u16()))
+        }
+        (_, Some(outcome @ Outcome::Error(_))) if status.is_client_error() => Ok(outcome),
+        _ => Err(LinkError::Status(status.as_u16())),
+    }
+}
+
+/// Whether the server has lost the session, and so has not worked on the request: 404 to a session id; and
+/// what servers send that know no better, 400 or 401 with text about the session and no question for
+/// credentials. An error about the params is about the params, whatever words it has.
+fn is_session_loss(head: ErrorHead, outcome: Option<&Outcome>, body: &[u8]) -> bool {
+    if !head.in_session {
+        return false;
+    }
+    match head.status {
+        StatusCode::NOT_FOUND => true,
+        StatusCode::BAD_REQUEST | StatusCode::UNAUTHORIZED if !head.challenged => match outcome {
+            Some(Outcome::Error(error)) => {
+                error.code() != code::INVALID_PARAMS && mentions_session(error.message().as_bytes())
+            }
+            Some(Outcome::Result(_)) => false,
+            None => mentions_session(body),
+        },
+        _ => false,
+    }
+}
+
+fn mentions_session(text: &[u8]) -> bool {
+    text.to_ascii_lowercase()
+        .windows(b"session".len())
+        .any(|window| window == b"session")
 }
 
 /// Reads a whole body up to `limit` bytes; `None` when it is larger.
@@ -108,8 +127,18 @@ mod tests {
 
     fn judge(status: u16, body: &'static str, in_session: bool) -> Result<i64, LinkError> {
         let status = StatusCode::from_u16(status).unwrap();
-        error(status, &Bytes::from_static(body.as_bytes()), in_session).map(|outcome| match outcome
-        {
+        judge_head(
+            ErrorHead {
+                status,
+                challenged: false,
+                in_session,
+            },
+            body,
+        )
+    }
+
+    fn judge_head(head: ErrorHead, body: &'static str) -> Result<i64, LinkError> {
+        error(head, &Bytes::from_static(body.as_bytes())).map(|outcome| match outcome {
             Outcome::Error(error) => error.code(),
             Outcome::Result(_) => panic!("a result"),
         })
@@ -151,6 +180,29 @@ mod tests {
         assert!(matches!(
             judge(400, "<html>", false),
             Err(LinkError::Status(_))
+        ));
+    }
+
+    #[test]
+    fn a_lost_session_is_told_from_other_refusals() {
+        let head = |status, challenged| ErrorHead {
+            status: StatusCode::from_u16(status).unwrap(),
+            challenged,
+            in_session: true,
+        };
+        let session =
+            r#"{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session expired"},"id":null}"#;
+        let lost = |head| matches!(judge_head(head, session), Err(LinkError::SessionLost));
+        assert!(lost(head(400, false)));
+        assert!(lost(head(401, false)));
+        assert!(!lost(head(401, true)));
+        assert!(!lost(head(403, false)));
+        let params =
+            r#"{"jsonrpc":"2.0","error":{"code":-32602,"message":"session_name required"},"id":1}"#;
+        assert_eq!(judge_head(head(400, false), params).unwrap(), -32602);
+        assert!(matches!(
+            judge_head(head(400, false), "unknown session"),
+            Err(LinkError::SessionLost)
         ));
     }
 

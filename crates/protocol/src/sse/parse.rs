@@ -37,6 +37,8 @@ pub struct SseParser {
     after_cr: bool,
     at_start: bool,
     event: SseEvent,
+    /// The lines of `data` from the second one on.
+    more: BytesMut,
     size: usize,
     limit: usize,
 }
@@ -51,6 +53,7 @@ impl SseParser {
             after_cr: false,
             at_start: true,
             event: SseEvent::default(),
+            more: BytesMut::new(),
             size: 0,
             limit,
         }
@@ -69,7 +72,10 @@ impl SseParser {
         while let Some(line) = self.line()? {
             if line.is_empty() {
                 self.size = 0;
-                let event = std::mem::take(&mut self.event);
+                let mut event = std::mem::take(&mut self.event);
+                if !self.more.is_empty() {
+                    event.data = Some(self.more.split().freeze());
+                }
                 if event != SseEvent::default() {
                     return Ok(Some(event));
                 }
@@ -126,10 +132,15 @@ impl SseParser {
         };
         match name.as_ref() {
             b"data" => {
-                self.event.data = Some(match self.event.data.take() {
-                    None => value,
-                    Some(before) => [before.as_ref(), b"\n", value.as_ref()].concat().into(),
-                });
+                // One line, the usual case, is taken as it is; only more of them are put together.
+                match self.event.data.take() {
+                    None if self.more.is_empty() => self.event.data = Some(value),
+                    first => {
+                        self.more.extend_from_slice(&first.unwrap_or_default());
+                        self.more.extend_from_slice(b"\n");
+                        self.more.extend_from_slice(&value);
+                    }
+                }
             }
             b"event" => self.event.event = String::from_utf8_lossy(&value).into_owned(),
             b"id" if !value.contains(&0) => {
