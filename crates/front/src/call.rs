@@ -1,6 +1,6 @@
 //! From the events of a call to the bytes of its response: JSON if the first event is the answer, else a stream.
 
-use std::{convert::Infallible, future::pending, time::Duration};
+use std::{convert::Infallible, future::pending, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::stream;
@@ -11,12 +11,13 @@ use manifold_protocol::{
 };
 use manifold_routing::{Activity, CallEvent, RouteError, RunningCall};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     accept::Accepted,
     body::{self, Body},
     error::{error_message, rpc_error},
+    shared::Shared,
 };
 
 /// Without an event for so long a stream is opened anyway, so that comments keep proxies from cutting it.
@@ -31,7 +32,7 @@ pub(crate) struct Writer {
     pub(crate) token: Option<Raw>,
     /// Whether log messages of the call are wanted.
     pub(crate) logs: bool,
-    pub(crate) expose_stderr: bool,
+    pub(crate) shared: Arc<Shared>,
 }
 
 /// A call and its client.
@@ -50,7 +51,6 @@ pub(crate) enum Life {
     Session {
         activity: Option<Activity>,
         cancelled: CancellationToken,
-        tasks: TaskTracker,
     },
     /// Modern: it is the cancel (2026-07-28 streamable-http, "Cancellation"). The permit counts the call
     /// among its caller's.
@@ -111,8 +111,22 @@ impl Writer {
             }
             Err(error) => error,
         };
-        let error = rpc_error(&error, self.expose_stderr);
+        let error = rpc_error(&error, self.shared.expose_stderr(&error));
         (error_message(&self.id, &error), StatusCode::OK)
+    }
+}
+
+impl Writer {
+    /// A client that has cancelled waits for no answer; one whose session was ended under the call does.
+    fn cancelled(&self, by_session_end: bool) -> Step {
+        if !by_session_end {
+            return Step::Cancelled;
+        }
+        let error = RpcError::new(
+            code::LOST,
+            "The session has ended; the call may or may not have been carried out",
+        );
+        Step::Last(error_message(&self.id, &error), StatusCode::OK)
     }
 }
 
@@ -128,11 +142,8 @@ impl Answering {
     }
 
     /// Waits for the first event and answers accordingly.
-    pub(crate) async fn respond(
-        mut self,
-        accepted: Accepted,
-        keepalive: Duration,
-    ) -> Response<Body> {
+    pub(crate) async fn respond(mut self, accepted: Accepted) -> Response<Body> {
+        let keepalive = self.writer.shared.settings.keepalive;
         let open_at = Instant::now() + OPEN_ANYWAY;
         loop {
             let patience = async {
@@ -181,13 +192,20 @@ impl Answering {
         };
         loop {
             let event = match &self.life {
-                Life::Session { cancelled, .. } => tokio::select! {
+                // The cancel first: a server that floods the call with notes must not outrun it.
+                Life::Session {
+                    cancelled,
+                    activity,
+                } => tokio::select! {
                     biased;
-                    event = running.next() => event,
                     () = cancelled.cancelled() => {
                         self.running = None;
-                        return Step::Cancelled;
+                        let by_end = activity
+                            .as_ref()
+                            .is_some_and(|activity| activity.session().ended().is_cancelled());
+                        return self.writer.cancelled(by_end);
                     }
+                    event = running.next() => event,
                 },
                 Life::Request { .. } => running.next().await,
             };
@@ -216,14 +234,13 @@ impl Drop for Answering {
         let Life::Session {
             activity,
             cancelled,
-            tasks,
         } = &mut self.life
         else {
             // Dropping the running call cancels it.
             return;
         };
         let (cancelled, activity) = (cancelled.clone(), activity.take());
-        tasks.spawn(async move {
+        self.writer.shared.tasks.spawn(async move {
             let _activity = activity;
             tokio::select! {
                 () = run_out(&mut running) => {}

@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use manifold_protocol::{
     Era, Message, Method, Params, ProtocolVersion, Raw, Request, RequestId, RpcError, code, meta,
     sse, wire,
 };
-use manifold_routing::{
-    Activity, ClientHello, Principal, Scope, Session, SessionId, ToolCall, events::Event,
-};
+use manifold_routing::{Activity, ClientHello, Principal, Scope, Session, SessionId, ToolCall};
 use tokio::time::Interval;
 use tokio_util::sync::CancellationToken;
 
@@ -18,9 +17,9 @@ use crate::{
     accept::Accepted,
     body::{self, Body},
     call::{Answering, Life, Writer, heartbeat},
-    error::{Refusal, respond, rpc_error, too_many_requests},
+    error::{Refusal, too_many_requests},
     headers,
-    shared::Shared,
+    shared::{Shared, client_info},
 };
 
 /// The most GET streams of one session.
@@ -70,14 +69,13 @@ pub(crate) fn get(shared: &Arc<Shared>, scope: Scope, head: &HeaderMap) -> Respo
     if !Accepted::of(head).events {
         return Refusal::Accept.respond(None);
     }
-    if session.streams() >= STREAMS {
+    let Some(activity) = session.stream(STREAMS) else {
         return Refusal::StreamsFull.respond(None);
-    }
-    session.touch();
+    };
     let state = Listening {
         ended: session.ended().clone(),
         draining: shared.draining.clone(),
-        _activity: session.stream(),
+        _activity: activity,
         beat: heartbeat(shared.settings.keepalive),
         // The first bytes at once: some clients and proxies wait for them.
         begun: false,
@@ -145,22 +143,18 @@ fn initialize(
             code::INVALID_PARAMS,
             "Invalid params: protocolVersion must be a string",
         );
-        return respond(StatusCode::OK, &request.id, &error);
+        return refuse(accepted, &request.id, &error);
     };
     let version = ProtocolVersion::negotiate(&asked);
     let hello = ClientHello {
         principal: Principal::Anonymous,
         version,
         scope,
-        client_info: request
-            .params
-            .client_info()
-            .unwrap_or_else(|| Raw::of(&serde_json::json!({ "name": "unknown", "version": "" }))),
+        client_info: client_info(request.params.client_info()),
     };
-    let Ok(session) = shared.router.sessions().open(hello) else {
+    let Ok(session) = shared.router.open_session(hello) else {
         return Refusal::SessionsFull.respond(Some(&request.id));
     };
-    shared.router.observer().observe(&Event::SessionOpened);
     let result = Raw::of(&serde_json::json!({
         "protocolVersion": version.as_str(),
         "capabilities": { "tools": {} },
@@ -188,7 +182,7 @@ async fn answer(
         Method::Ping => message(accepted, &id, &Raw::of(&serde_json::Map::new())),
         Method::ToolsList => {
             if params.cursor().is_some_and(|cursor| !cursor.is_null()) {
-                return respond(StatusCode::OK, &id, &unknown_cursor());
+                return refuse(accepted, &id, &unknown_cursor());
             }
             let catalog = shared.router.catalog(session.scope()).await;
             message(
@@ -200,7 +194,7 @@ async fn answer(
         Method::ToolsCall => call(shared, session, accepted, id, params).await,
         other => {
             let error = RpcError::new(code::METHOD_NOT_FOUND, format!("Method not found: {other}"));
-            respond(StatusCode::OK, &id, &error)
+            refuse(accepted, &id, &error)
         }
     }
 }
@@ -213,43 +207,34 @@ async fn call(
     params: Params,
 ) -> Response<Body> {
     let limit = shared.settings.concurrent_requests;
-    if session.calls() >= limit {
-        return respond(StatusCode::OK, &id, &too_many_requests(limit));
-    }
+    let Some((activity, cancelled)) = session.call(&id, limit) else {
+        shared.router.refuse_busy(&Method::ToolsCall);
+        return refuse(accepted, &id, &too_many_requests(limit));
+    };
     let token = params
         .meta()
         .and_then(|meta| meta.get(meta::PROGRESS_TOKEN));
-    let (activity, cancelled) = session.call(&id);
     let call = ToolCall {
         params,
         origin: session.origin(),
         progress: token.is_some(),
     };
-    let begun = tokio::select! {
-        begun = shared.router.call_tool(session.caller(), session.scope(), call) => begun,
-        () = cancelled.cancelled() => return body::events(stream::empty()),
-    };
-    let running = match begun {
-        Ok(running) => running,
-        Err(error) => {
-            let error = rpc_error(&error, shared.expose_stderr(&error));
-            return respond(StatusCode::OK, &id, &error);
-        }
-    };
+    let running = shared
+        .router
+        .call_tool(session.caller().clone(), session.scope(), call);
     let writer = Writer {
         id,
         era: Era::Legacy,
         token,
         logs: true,
-        expose_stderr: running.server().settings().expose_stderr,
+        shared: shared.clone(),
     };
     let life = Life::Session {
         activity: Some(activity),
         cancelled,
-        tasks: shared.tasks.clone(),
     };
     Answering::new(running, writer, life)
-        .respond(accepted, shared.settings.keepalive)
+        .respond(accepted)
         .await
 }
 
@@ -262,7 +247,15 @@ fn cancel(session: &Session, params: &Params) {
 
 /// A result in the form that the client takes.
 pub(crate) fn message(accepted: Accepted, id: &RequestId, result: &Raw) -> Response<Body> {
-    let text = wire::result(id, result);
+    answer_with(accepted, wire::result(id, result))
+}
+
+/// An error in the form that the client takes.
+pub(crate) fn refuse(accepted: Accepted, id: &RequestId, error: &RpcError) -> Response<Body> {
+    answer_with(accepted, wire::error(Some(id), &error.to_raw()))
+}
+
+fn answer_with(accepted: Accepted, text: Bytes) -> Response<Body> {
     if accepted.json {
         return body::json(StatusCode::OK, text);
     }
@@ -284,7 +277,7 @@ struct Listening {
 }
 
 impl Listening {
-    async fn next(mut self) -> Option<(bytes::Bytes, Self)> {
+    async fn next(mut self) -> Option<(Bytes, Self)> {
         if !self.begun {
             self.begun = true;
             return Some((sse::comment(), self));

@@ -13,10 +13,10 @@ use crate::{
     accept::Accepted,
     body::{self, Body},
     call::{Answering, Life, Writer},
-    error::{Refusal, respond, rpc_error, too_many_requests},
+    error::{Refusal, respond, too_many_requests},
     headers,
-    legacy::{message as json_message, unknown_cursor},
-    shared::Shared,
+    legacy::{message as json_message, refuse, unknown_cursor},
+    shared::{Shared, client_info},
 };
 
 /// What a valid request says of its client.
@@ -72,7 +72,7 @@ async fn answer(
         Method::ServerDiscover => json_message(accepted, &id, &discover(shared)),
         Method::ToolsList => {
             if params.cursor().is_some_and(|cursor| !cursor.is_null()) {
-                return respond(StatusCode::OK, &id, &unknown_cursor());
+                return refuse(accepted, &id, &unknown_cursor());
             }
             let catalog = shared.router.catalog(scope).await;
             json_message(accepted, &id, catalog.view(scope).tools_list(Era::Modern))
@@ -80,7 +80,8 @@ async fn answer(
         Method::ToolsCall => {
             let limit = shared.settings.concurrent_requests;
             let Ok(permit) = shared.anonymous.clone().try_acquire_owned() else {
-                return respond(StatusCode::OK, &id, &too_many_requests(limit));
+                shared.router.refuse_busy(&Method::ToolsCall);
+                return refuse(accepted, &id, &too_many_requests(limit));
             };
             let logs = caller.origin.log_level.is_some();
             let call = ToolCall {
@@ -89,22 +90,16 @@ async fn answer(
                 progress: caller.token.is_some(),
             };
             let router = &shared.router;
-            let running = match router.call_tool(router.anonymous(), scope, call).await {
-                Ok(running) => running,
-                Err(error) => {
-                    let error = rpc_error(&error, shared.expose_stderr(&error));
-                    return respond(StatusCode::OK, &id, &error);
-                }
-            };
+            let running = router.call_tool(router.anonymous().clone(), scope, call);
             let writer = Writer {
                 id,
                 era: Era::Modern,
                 token: caller.token,
                 logs,
-                expose_stderr: running.server().settings().expose_stderr,
+                shared: shared.clone(),
             };
             Answering::new(running, writer, Life::Request { _permit: permit })
-                .respond(accepted, shared.settings.keepalive)
+                .respond(accepted)
                 .await
         }
         other => {
@@ -154,7 +149,7 @@ fn validate(head: &HeaderMap, request: &Request) -> Result<Caller, RpcError> {
     check_name(head, &request.method, &request.params)?;
     Ok(Caller {
         origin: Origin {
-            client_info: field(meta::CLIENT_INFO).unwrap_or_else(|| Origin::manifold().client_info),
+            client_info: client_info(field(meta::CLIENT_INFO)),
             capabilities,
             log_level: field(meta::LOG_LEVEL),
         },

@@ -17,7 +17,7 @@ use tracing::{debug, warn};
 
 /// The most connections at a time; more wait to be accepted.
 const CONNECTIONS: usize = 16_384;
-/// How long a client may take to send the head of a request.
+/// How long a client may take to send its first byte, and then the head of a request.
 const HEAD_TIME: Duration = Duration::from_secs(30);
 /// How long to wait after the system would not give us a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -62,6 +62,11 @@ pub async fn serve<S, B>(
         let service = TowerToHyperService::new(service.clone());
         tasks.spawn(async move {
             let _seat = seat;
+            // The HTTP library's own timer starts with the first byte.
+            match tokio::time::timeout(HEAD_TIME, stream.readable()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) | Err(_) => return,
+            }
             let connection = builder.serve_connection(TokioIo::new(stream), service);
             tokio::pin!(connection);
             let mut asked = false;

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use manifold_protocol::Raw;
-use manifold_routing::{Router, Scope, server_info};
+use manifold_routing::{RouteError, Router, Scope, server_info};
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -18,6 +18,20 @@ pub struct FrontSettings {
     pub concurrent_requests: usize,
     /// The time between two comments on an open stream.
     pub keepalive: Duration,
+}
+
+/// The greatest `clientInfo` that is kept and passed on, in bytes.
+const CLIENT_INFO: usize = 4096;
+
+/// What a client says of itself, as it is kept and told to servers: an object of a sensible size, in memory of its
+/// own. Anything else is not worth a refusal, and not worth passing on.
+pub(crate) fn client_info(given: Option<Raw>) -> Raw {
+    given
+        .filter(|info| info.is_object() && info.as_bytes().len() <= CLIENT_INFO)
+        .map_or_else(
+            || Raw::of(&serde_json::json!({ "name": "unknown", "version": "unknown" })),
+            |info| info.compact(),
+        )
 }
 
 /// The front's state.
@@ -62,7 +76,7 @@ impl Shared {
     }
 
     /// Whether a server lets clients see its last words.
-    pub(crate) fn expose_stderr(&self, error: &manifold_routing::RouteError) -> bool {
+    pub(crate) fn expose_stderr(&self, error: &RouteError) -> bool {
         error.server().is_some_and(|name| {
             self.router
                 .servers()

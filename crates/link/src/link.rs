@@ -2,6 +2,7 @@
 
 use std::{fmt, time::SystemTime};
 
+use futures_util::future::Either;
 use manifold_protocol::Method;
 use manifold_supervisor::Child;
 use tokio::sync::watch;
@@ -32,11 +33,6 @@ pub struct Link {
 pub(crate) enum Wire {
     Stdio(Stdio),
     Http(Http),
-}
-
-enum EndWatch<S, H> {
-    Stdio(S),
-    Http(H),
 }
 
 impl Link {
@@ -145,25 +141,12 @@ impl Link {
         }
     }
 
-    /// Waits until the link is no use any more, and says why. Dropping the future changes nothing.
-    pub async fn ended(&self) -> LinkError {
+    /// Waits until the link is no use any more, and says why. The future does not keep the link open; dropping
+    /// it changes nothing.
+    pub fn ended(&self) -> impl Future<Output = LinkError> + Send + 'static {
         match &self.wire {
-            Wire::Stdio(stdio) => stdio.ended().await,
-            Wire::Http(http) => http.ended().await,
-        }
-    }
-
-    /// The same for a watcher that must not keep the link open.
-    pub fn end_watch(&self) -> impl Future<Output = LinkError> + Send + 'static {
-        let watch = match &self.wire {
-            Wire::Stdio(stdio) => EndWatch::Stdio(stdio.end_watch()),
-            Wire::Http(http) => EndWatch::Http(http.end_watch()),
-        };
-        async move {
-            match watch {
-                EndWatch::Stdio(watch) => watch.await,
-                EndWatch::Http(watch) => watch.await,
-            }
+            Wire::Stdio(stdio) => Either::Left(stdio.ended()),
+            Wire::Http(http) => Either::Right(http.ended()),
         }
     }
 

@@ -168,11 +168,7 @@ impl Stdio {
     }
 
     /// Waits until the child is no use any more, and says why.
-    pub(crate) async fn ended(&self) -> LinkError {
-        self.end_watch().await
-    }
-
-    pub(crate) fn end_watch(&self) -> impl Future<Output = LinkError> + Send + 'static {
+    pub(crate) fn ended(&self) -> impl Future<Output = LinkError> + Send + 'static {
         let shared = self.shared.clone();
         async move {
             shared.ended.cancelled().await;

@@ -26,11 +26,10 @@ impl Observer for Counting {
                 outcome.word(),
                 *took,
             ),
-            Event::LinkOpened {
-                server,
-                reason,
-                took,
-            } => metrics.link_opened(server.as_str(), reason.word(), *took),
+            Event::LinkStarted { server, reason } => {
+                metrics.link_started(server.as_str(), reason.word());
+            }
+            Event::LinkOpened { server, took } => metrics.link_opened(server.as_str(), *took),
             Event::ChildExited {
                 server,
                 exit,
@@ -50,7 +49,6 @@ impl Observer for Counting {
             Event::Listed { server, tools } => metrics.listed(server.as_str(), "tool", *tools),
             Event::Merged { conflicts } => metrics.merged("tool", *conflicts),
             Event::SessionEnded { lasted } => metrics.session_ended(*lasted),
-            Event::LinkClosed { .. } | Event::SessionOpened => {}
         }
     }
 }

@@ -189,6 +189,8 @@ impl Running {
             self.admin.cancel();
             self.core.close();
             self.core.wait().await;
+            // Calls that were given up have an answer by now: let it go out.
+            self.connections.wait().await;
         };
         tokio::time::timeout_at(end, down).await.is_ok() && calls.is_ok()
     }

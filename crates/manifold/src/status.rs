@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use manifold_link::{Connector, Link, Target};
+use manifold_link::{Connector, Target};
 use manifold_routing::{HeldLink, Principal, Router, Server, Session};
 use serde::Serialize;
 
@@ -130,7 +130,11 @@ fn server_status(server: &Server) -> ServerStatus {
             tools: server.items().map_or(0, |items| items.len()),
             ..Counts::default()
         },
-        stderr_tail: stderr_tail(&links),
+        stderr_tail: server
+            .log_tail(TAIL)
+            .into_iter()
+            .map(|line| line.text)
+            .collect(),
         links: links
             .iter()
             .map(|(link, used)| LinkStatus {
@@ -142,19 +146,6 @@ fn server_status(server: &Server) -> ServerStatus {
             })
             .collect(),
     }
-}
-
-/// The last lines of the link that was made last.
-fn stderr_tail(links: &[(std::sync::Arc<Link>, manifold_routing::Use)]) -> Vec<String> {
-    links
-        .iter()
-        .rev()
-        .find_map(|(link, _)| link.child())
-        .map(|child| child.log().tail(TAIL))
-        .unwrap_or_default()
-        .into_iter()
-        .map(|line| line.text)
-        .collect()
 }
 
 fn transport(connector: &Connector) -> &'static str {

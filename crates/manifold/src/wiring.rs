@@ -1,6 +1,6 @@
 //! From a configuration to the settings of the crates: each gets its own few values.
 
-use std::{ffi::OsString, sync::Arc};
+use std::{collections::HashMap, ffi::OsString, sync::Arc, time::Duration};
 
 use anyhow::{Context, bail};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
@@ -35,11 +35,12 @@ pub(crate) fn servers(
     tasks: &TaskTracker,
     observer: &Arc<dyn Observer>,
 ) -> anyhow::Result<Vec<Server>> {
+    let mut clients = HashMap::new();
     config
         .servers
         .iter()
         .map(|server| {
-            let connector = connector(config, server, supervisor, tasks)
+            let connector = connector(config, server, supervisor, tasks, &mut clients)
                 .with_context(|| format!("servers.{}", server.name.as_str()))?;
             Ok(Server::new(
                 settings(&config.names, server),
@@ -76,6 +77,7 @@ fn settings(names: &Names, server: &manifold_config::Server) -> ServerSettings {
             max: server.timeouts.request_max,
         },
         max_links: server.max_links,
+        seat_wait: server.timeouts.connect,
         link_idle: server.link_idle,
         expose_stderr: server.expose_stderr,
         permits: Arc::new(move |name: &OriginalName| filter.permits(name.as_str())),
@@ -87,6 +89,7 @@ fn connector(
     server: &manifold_config::Server,
     supervisor: &Supervisor,
     tasks: &TaskTracker,
+    clients: &mut HashMap<Duration, HttpClient>,
 ) -> anyhow::Result<Connector> {
     let target = match &server.transport {
         Transport::Stdio {
@@ -119,7 +122,7 @@ fn connector(
             }
         }
         Transport::Http { url, headers, .. } => Target::Http(Box::new(HttpTarget {
-            client: HttpClient::new(server.timeouts.connect)?,
+            client: client(clients, server.timeouts.connect)?,
             uri: url.parse::<Uri>().context("the URL can't be used")?,
             headers: header_map(headers)?,
         })),
@@ -129,6 +132,19 @@ fn connector(
         message: config.limits.message,
     };
     Ok(Connector::new(target, limits, tasks.clone()))
+}
+
+/// The client of all servers with that `timeouts.connect`.
+fn client(
+    clients: &mut HashMap<Duration, HttpClient>,
+    connect: Duration,
+) -> anyhow::Result<HttpClient> {
+    if let Some(client) = clients.get(&connect) {
+        return Ok(client.clone());
+    }
+    let client = HttpClient::new(connect)?;
+    clients.insert(connect, client.clone());
+    Ok(client)
 }
 
 fn header_map(headers: &[(String, manifold_config::SecretString)]) -> anyhow::Result<HeaderMap> {

@@ -65,7 +65,7 @@ impl Caller {
                 .map(|server| server.settings().link_idle)
                 .and_then(|idle| now.checked_sub(idle));
             if let Some(limit) = idle {
-                lease.end_if_idle(limit);
+                lease.let_go_if_idle(limit);
             }
         }
     }

@@ -25,19 +25,19 @@ pub enum Event<'a> {
         /// How long it took in all.
         took: Duration,
     },
-    /// A link was made.
-    LinkOpened {
+    /// A link is about to be made.
+    LinkStarted {
         /// The server.
         server: &'a ServerName,
         /// Why.
         reason: StartReason,
-        /// How long that took, from the decision to the end of the handshake.
-        took: Duration,
     },
-    /// A link ended.
-    LinkClosed {
+    /// A link was made.
+    LinkOpened {
         /// The server.
         server: &'a ServerName,
+        /// How long that took, from the decision to the end of the handshake.
+        took: Duration,
     },
     /// A child ended.
     ChildExited {
@@ -69,8 +69,6 @@ pub enum Event<'a> {
         /// How many names collide.
         conflicts: usize,
     },
-    /// A client session was opened.
-    SessionOpened,
     /// A client session ended.
     SessionEnded {
         /// How long it lasted.

@@ -17,13 +17,15 @@ use crate::{
     health::{Failure, Health},
     listing,
     router::CatalogStore,
-    server::{HeldLink, Server, Use},
+    server::{HeldLink, Server, Use, jitter},
 };
 
 /// How long changes are gathered before a server is listed again: servers announce in bursts.
 const GATHER: Duration = Duration::from_millis(100);
+/// The same for a server that announces changes when there are none.
+const GATHER_LONGEST: Duration = Duration::from_secs(10);
 
-/// Runs until `stop`, then sees the link closed.
+/// Runs until `stop`; the link is closed then.
 pub(crate) async fn keep(server: Arc<Server>, store: Arc<CatalogStore>, stop: CancellationToken) {
     let mut restarts = Restarts::new(server.settings().restart);
     let mut reason = StartReason::First;
@@ -55,7 +57,7 @@ pub(crate) async fn keep(server: Arc<Server>, store: Arc<CatalogStore>, stop: Ca
         store.publish();
         reason = tokio::select! {
             () = tokio::time::sleep_until(until) => StartReason::Crash,
-            () = server.restart.notified() => {
+            () = server.restarted() => {
                 restarts.reset();
                 StartReason::Admin
             }
@@ -76,7 +78,6 @@ enum Life {
 }
 
 async fn live(server: &Arc<Server>, store: &CatalogStore, reason: StartReason) -> Life {
-    let began = Instant::now();
     let connected = server
         .connect(&Origin::manifold(), Use::Catalog, reason, None)
         .await;
@@ -89,7 +90,6 @@ async fn live(server: &Arc<Server>, store: &CatalogStore, reason: StartReason) -
             };
         }
     };
-    server.watch(held.link());
     let mut notices = held.link().notices();
     let listed = notices.borrow_and_update().tools;
     if let Err(error) = list(server, store, &held).await {
@@ -100,13 +100,15 @@ async fn live(server: &Arc<Server>, store: &CatalogStore, reason: StartReason) -
     }
     server.turn(Health::Ready);
     store.publish();
+    let began = Instant::now();
     tokio::select! {
         error = stay(server, store, &held, notices, listed) => Life::Failed { error, up_for: began.elapsed() },
-        () = server.restart.notified() => Life::Restart,
+        () = server.restarted() => Life::Restart,
     }
 }
 
-/// Waits for the link's end, and lists the server again when it announces a change.
+/// Waits for the link's end. Lists the server again when it announces a change, and when somebody suspects that it
+/// is gone.
 async fn stay(
     server: &Arc<Server>,
     store: &CatalogStore,
@@ -114,48 +116,55 @@ async fn stay(
     mut notices: watch::Receiver<Notices>,
     mut listed: u64,
 ) -> LinkError {
+    let mut gather = GATHER;
     loop {
-        tokio::select! {
+        let suspected = tokio::select! {
             error = held.link().ended() => return error,
+            () = server.suspected() => true,
             changed = notices.changed() => {
                 if changed.is_err() {
                     return held.link().ended().await;
                 }
+                false
             }
+        };
+        if !suspected {
+            tokio::time::sleep(gather).await;
         }
-        tokio::time::sleep(GATHER).await;
         let announced = notices.borrow_and_update().tools;
-        if announced == listed {
+        if announced == listed && !suspected {
             continue;
         }
         listed = announced;
-        // The last good list stays when this fails.
-        if let Err(error) = list(server, store, held).await {
-            warn!(server = %server.name(), %error, "can't list a server again");
+        match list(server, store, held).await {
+            Ok(true) => gather = GATHER,
+            // It announces changes and there are none: listing it may be what makes it say so.
+            Ok(false) => gather = (gather * 2).min(GATHER_LONGEST),
+            Err(error @ LinkError::Unreachable(_)) => return error,
+            // The last good list stays.
+            Err(error) => {
+                warn!(server = %server.name(), %error, "can't list a server again");
+            }
         }
     }
 }
 
+/// Lists a server; says whether the list has changed.
 async fn list(
     server: &Arc<Server>,
     store: &CatalogStore,
     held: &HeldLink,
-) -> Result<(), LinkError> {
+) -> Result<bool, LinkError> {
     let settings = server.settings();
-    let mut items = listing::tools(held.link(), settings.patience).await?;
+    let mut items = listing::tools(server.name(), held.link(), settings.patience).await?;
     items.retain(|item| (settings.permits)(&item.name));
     server.observe(&Event::Listed {
         server: server.name(),
         tools: items.len(),
     });
-    if server.set_items(items) {
+    let changed = server.set_items(items);
+    if changed {
         store.publish();
     }
-    Ok(())
-}
-
-/// A random number from 0 to 1.
-fn jitter() -> f64 {
-    let bits = u32::try_from(uuid::Uuid::new_v4().as_u128() >> 96).unwrap_or_default();
-    f64::from(bits) / f64::from(u32::MAX)
+    Ok(changed)
 }

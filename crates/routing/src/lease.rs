@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use manifold_link::{LinkError, Origin};
 use tokio::{sync::watch, time::Instant};
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     RouteError,
@@ -17,6 +17,8 @@ use crate::{
 pub(crate) struct Lease {
     state: Mutex<State>,
     used: Use,
+    /// Cancelled when the caller is gone.
+    ended: CancellationToken,
 }
 
 #[derive(Debug)]
@@ -24,18 +26,28 @@ enum State {
     /// No link; the next call makes one.
     Empty,
     /// A link is being made. Whoever needs it waits for the same one.
-    Connecting(watch::Receiver<Option<Result<Arc<HeldLink>, LinkError>>>),
-    /// A link, and when it was last handed out.
+    Connecting(Making),
+    /// A link, and when it was last used.
     Up(Arc<HeldLink>, Instant),
-    /// The caller is gone.
-    Ended,
 }
+
+/// What the makers of a link tell those who wait for it.
+type Making = watch::Receiver<Option<Result<Arc<HeldLink>, RouteError>>>;
 
 impl Lease {
     pub(crate) fn new(used: Use) -> Self {
         Self {
             state: Mutex::new(State::Empty),
             used,
+            ended: CancellationToken::new(),
+        }
+    }
+
+    /// The link, if one is up.
+    pub(crate) fn held(&self) -> Option<Arc<HeldLink>> {
+        match &*self.lock() {
+            State::Up(held, _) if !held.link().is_ended() => Some(held.clone()),
+            State::Up(..) | State::Empty | State::Connecting(_) => None,
         }
     }
 
@@ -50,106 +62,114 @@ impl Lease {
         origin: &Origin,
         tasks: &TaskTracker,
     ) -> Result<Arc<HeldLink>, RouteError> {
-        let mut made = match self.held_or_making(server, origin, tasks)? {
-            Ok(held) => return Ok(held),
-            Err(made) => made,
+        let mut making = {
+            let mut state = self.lock();
+            match &mut *state {
+                State::Up(held, last) if !held.link().is_ended() => {
+                    *last = Instant::now();
+                    return Ok(held.clone());
+                }
+                // A task that is gone without a word has made nothing.
+                State::Connecting(making) if making.has_changed().is_ok() => making.clone(),
+                State::Up(..) | State::Empty | State::Connecting(_) => {
+                    let making = self.start_making(server, origin, tasks);
+                    // A link that has ended gives its seat up here.
+                    *state = State::Connecting(making.clone());
+                    making
+                }
+            }
         };
-        let outcome = match made.wait_for(Option::is_some).await {
-            Ok(outcome) => outcome.clone(),
-            Err(_) => None,
-        };
-        match outcome {
-            Some(Ok(held)) => Ok(held),
-            Some(Err(error)) => Err(server.failed(error)),
+        let made = making.wait_for(Option::is_some).await;
+        match made.ok().and_then(|made| made.clone()) {
+            Some(outcome) => outcome,
             None => Err(server.failed(LinkError::Closed)),
+        }
+    }
+
+    /// Marks the link as used now.
+    pub(crate) fn touch(&self) {
+        if let State::Up(_, last) = &mut *self.lock() {
+            *last = Instant::now();
         }
     }
 
     /// Ends the lease and closes its link.
     pub(crate) fn end(&self) {
-        let before = std::mem::replace(&mut *self.lock(), State::Ended);
-        if let State::Up(held, _) = before {
-            held.link().close();
-        }
+        self.ended.cancel();
+        self.let_go();
     }
 
-    /// Lets go of a link that was not used since `limit`, unless a call is in flight.
-    pub(crate) fn end_if_idle(&self, limit: Instant) {
+    /// Closes the link; the next call makes a new one.
+    pub(crate) fn let_go(&self) {
         let mut state = self.lock();
-        if let State::Up(held, last) = &*state
-            && *last < limit
-            && held.link().in_flight() == 0
-        {
-            held.link().close();
+        if let State::Up(held, _) = &*state {
+            held.close();
             *state = State::Empty;
         }
     }
 
-    /// The link, if one is up, marked as used.
-    pub(crate) fn held_now(&self) -> Option<Arc<HeldLink>> {
-        match &mut *self.lock() {
-            State::Up(held, last) if !held.link().is_ended() => {
-                *last = Instant::now();
-                Some(held.clone())
-            }
-            State::Up(..) | State::Empty | State::Connecting(_) | State::Ended => None,
+    /// Closes the link if it was not used since `limit`, unless a call is in flight.
+    pub(crate) fn let_go_if_idle(&self, limit: Instant) {
+        let mut state = self.lock();
+        if let State::Up(held, last) = &*state
+            && *last <= limit
+            && held.link().in_flight() == 0
+        {
+            held.close();
+            *state = State::Empty;
         }
     }
 
-    /// The link, if one is up.
-    pub(crate) fn held(&self) -> Option<Arc<HeldLink>> {
+    /// Since when nothing has used the link; `None` when there is none, or a call is in flight.
+    pub(crate) fn idle_since(&self) -> Option<Instant> {
         match &*self.lock() {
-            State::Up(held, _) if !held.link().is_ended() => Some(held.clone()),
-            State::Up(..) | State::Empty | State::Connecting(_) | State::Ended => None,
+            State::Up(held, last) if held.link().in_flight() == 0 => Some(*last),
+            State::Up(..) | State::Empty | State::Connecting(_) => None,
         }
     }
 
-    #[expect(clippy::type_complexity, reason = "the two ways on, used once")]
-    fn held_or_making(
+    fn start_making(
         self: &Arc<Self>,
         server: &Arc<Server>,
         origin: &Origin,
         tasks: &TaskTracker,
-    ) -> Result<
-        Result<Arc<HeldLink>, watch::Receiver<Option<Result<Arc<HeldLink>, LinkError>>>>,
-        RouteError,
-    > {
-        let mut state = self.lock();
-        match &mut *state {
-            State::Up(held, last) if !held.link().is_ended() => {
-                *last = Instant::now();
-                return Ok(Ok(held.clone()));
-            }
-            State::Connecting(made) => return Ok(Err(made.clone())),
-            State::Ended => return Err(server.failed(LinkError::Closed)),
-            State::Up(..) | State::Empty => {}
-        }
-        let seat = server.seat()?;
-        let (tell, made) = watch::channel(None);
-        *state = State::Connecting(made.clone());
-        drop(state);
+    ) -> Making {
+        let (tell, making) = watch::channel(None);
         let (lease, server, origin) = (self.clone(), server.clone(), origin.clone());
         tasks.spawn(async move {
-            let outcome = server
-                .connect(&origin, lease.used, StartReason::Lease, Some(seat))
-                .await;
-            if let Ok(held) = &outcome {
-                server.watch(held.link());
-            }
+            let outcome = tokio::select! {
+                outcome = lease.make(&server, &origin) => outcome,
+                () = lease.ended.cancelled() => Err(server.failed(LinkError::Closed)),
+            };
             lease.made(&outcome);
             drop(tell.send(Some(outcome)));
         });
-        Ok(Err(made))
+        making
     }
 
-    fn made(&self, outcome: &Result<Arc<HeldLink>, LinkError>) {
+    async fn make(
+        self: &Arc<Self>,
+        server: &Arc<Server>,
+        origin: &Origin,
+    ) -> Result<Arc<HeldLink>, RouteError> {
+        server.admit()?;
+        let seat = server.seat(self).await?;
+        server
+            .connect(origin, self.used, StartReason::Lease, Some(seat))
+            .await
+            .map_err(|error| server.not_made(error))
+    }
+
+    fn made(&self, outcome: &Result<Arc<HeldLink>, RouteError>) {
         let mut state = self.lock();
-        match (&*state, outcome) {
-            (State::Ended, Ok(held)) => held.link().close(),
-            (State::Ended, Err(_)) => {}
-            (_, Ok(held)) => *state = State::Up(held.clone(), Instant::now()),
-            (_, Err(_)) => *state = State::Empty,
-        }
+        *state = match outcome {
+            Ok(held) if self.ended.is_cancelled() => {
+                held.close();
+                State::Empty
+            }
+            Ok(held) => State::Up(held.clone(), Instant::now()),
+            Err(_) => State::Empty,
+        };
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

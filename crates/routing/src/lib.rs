@@ -8,6 +8,7 @@ mod caller;
 mod catalog;
 mod error;
 pub mod events;
+mod gate;
 mod health;
 mod keeper;
 mod lease;

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use bytes::Bytes;
 use manifold_link::{Call, Link, LinkError, Patience};
 use manifold_protocol::{
-    MetaEdit, Method, OriginalName, Outcome, Params, ParamsEdit, Raw, RpcError,
+    MetaEdit, Method, OriginalName, Outcome, Params, ParamsEdit, Raw, RpcError, ServerName,
     json::{ScanError, Scanner},
 };
 use tracing::warn;
@@ -55,7 +55,11 @@ impl PartialEq for Item {
 ///
 /// # Errors
 /// When the server does not answer, or answers with an error or something that is no list.
-pub(crate) async fn tools(link: &Link, patience: Patience) -> Result<Vec<Item>, LinkError> {
+pub(crate) async fn tools(
+    server: &ServerName,
+    link: &Link,
+    patience: Patience,
+) -> Result<Vec<Item>, LinkError> {
     if !link.peer().serves.tools {
         return Ok(Vec::new());
     }
@@ -85,22 +89,23 @@ pub(crate) async fn tools(link: &Link, patience: Patience) -> Result<Vec<Item>, 
                     }
                 }
                 Some(_) => {
-                    warn!(limit = ITEMS, "a server lists more tools than are kept");
+                    warn!(%server, limit = ITEMS, "a server lists more tools than are kept");
                     return Ok(items);
                 }
-                None => warn!("a tool without a usable name is left out"),
+                None => warn!(%server, "a tool without a usable name is left out"),
             }
         }
         let Some(cursor) = result.next_cursor() else {
             return Ok(items);
         };
         if !cursors.insert(cursor.clone()) {
-            warn!("a server's list cursor repeats: the list is taken as complete");
+            warn!(%server, "a server's list cursor repeats: the list is taken as complete");
             return Ok(items);
         }
         params = next_page(&cursor);
     }
     warn!(
+        %server,
         limit = PAGES,
         "a server's list has more pages than are followed"
     );
@@ -129,7 +134,8 @@ fn elements(object: &Raw, member: &str) -> Result<Vec<Raw>, ScanError> {
     })?;
     spans
         .into_iter()
-        .map(|span| Raw::parse(object.bytes().slice(span)))
+        // Kept for long: not as a part of the page it came in.
+        .map(|span| Raw::parse(object.bytes().slice(span)).map(|raw| raw.compact()))
         .collect()
 }
 

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
-use manifold_link::{Call, Exchange, Origin, Patience};
+use manifold_link::{Call, Origin};
 use manifold_protocol::{Method, OriginalName, Params, ServerName};
 use tokio::{
     sync::watch,
@@ -16,13 +16,13 @@ use crate::{
     Health, RouteError,
     caller::Caller,
     catalog::{Catalog, Part, PartList, Scope, ServerIndex},
-    events::{Event, Observer},
+    events::{CallOutcome, Event, Observer},
     keeper,
     lease::Lease,
     nearest::nearest,
-    running::{RunningCall, Watch},
+    running::{Begun, RunningCall},
     server::{HeldLink, Isolation, Server, Use},
-    session::Sessions,
+    session::{ClientHello, Full, Session, SessionId, Sessions},
 };
 
 /// How often sessions and links are looked over for idle ones.
@@ -34,7 +34,7 @@ pub struct Router {
     servers: Vec<Arc<Server>>,
     store: Arc<CatalogStore>,
     sessions: Sessions,
-    anonymous: Caller,
+    anonymous: Arc<Caller>,
     shared: Vec<Arc<Lease>>,
     list_until: Instant,
     tasks: TaskTracker,
@@ -73,8 +73,9 @@ pub struct ToolCall {
 #[derive(Debug, Clone)]
 pub(crate) struct Route {
     pub(crate) server: Arc<Server>,
-    lease: Arc<Lease>,
-    origin: Origin,
+    pub(crate) lease: Arc<Lease>,
+    /// When the call began, however often it is sent.
+    began: Instant,
 }
 
 // === impl Router ===
@@ -98,7 +99,7 @@ impl Router {
             servers,
             store,
             sessions,
-            anonymous: Caller::new(Use::Principal),
+            anonymous: Arc::new(Caller::new(Use::Principal)),
             list_until: Instant::now() + limits.list,
             tasks,
             stop: CancellationToken::new(),
@@ -109,6 +110,7 @@ impl Router {
             .iter()
             .filter(|server| server.settings().enabled)
         {
+            server.announce();
             router.tasks.spawn(keeper::keep(
                 server.clone(),
                 router.store.clone(),
@@ -146,7 +148,7 @@ impl Router {
 
     /// The caller that modern requests without a principal share.
     #[must_use]
-    pub fn anonymous(&self) -> &Caller {
+    pub fn anonymous(&self) -> &Arc<Caller> {
         &self.anonymous
     }
 
@@ -156,15 +158,31 @@ impl Router {
         &self.observer
     }
 
-    /// Ends a session and counts it.
-    pub fn end_session(&self, id: crate::session::SessionId) -> bool {
-        let Some(session) = self.sessions.end(id) else {
-            return false;
-        };
+    /// Opens a session.
+    ///
+    /// # Errors
+    /// When there are as many as may be and none is idle. The longest idle one makes room otherwise.
+    pub fn open_session(&self, hello: ClientHello) -> Result<Arc<Session>, Full> {
+        let (session, evicted) = self.sessions.open(hello)?;
+        if let Some(evicted) = evicted {
+            self.count_end(&evicted);
+        }
+        Ok(session)
+    }
+
+    /// Ends a session; says whether there was one.
+    pub fn end_session(&self, id: SessionId) -> bool {
+        let ended = self.sessions.end(id);
+        if let Some(session) = &ended {
+            self.count_end(session);
+        }
+        ended.is_some()
+    }
+
+    fn count_end(&self, session: &Session) {
         self.observer.observe(&Event::SessionEnded {
             lasted: session.age(),
         });
-        true
     }
 
     /// The place of a server by its name.
@@ -176,13 +194,13 @@ impl Router {
             .map(ServerIndex)
     }
 
-    /// Restarts a server's catalog link now, whatever its state; says whether there is such a server.
+    /// Restarts a server's links now, whatever its state; says whether there is such a server.
     pub fn restart(&self, name: &str) -> bool {
         let Some(ServerIndex(index)) = self.server_index(name) else {
             return false;
         };
         if let Some(server) = self.servers.get(index) {
-            server.restart.notify_one();
+            server.restart();
         }
         true
     }
@@ -224,61 +242,49 @@ impl Router {
         }
     }
 
-    /// Begins a call of a tool.
-    ///
-    /// Dropping the future sends nothing, or cancels what was sent.
-    ///
-    /// # Errors
-    /// When the name leads nowhere, or no link can be had in the call's own time.
-    pub async fn call_tool(
+    /// Begins a call of a tool. Nothing is sent before the call is first asked for an event.
+    pub fn call_tool(
         self: &Arc<Self>,
-        caller: &Caller,
+        caller: Arc<Caller>,
         scope: Scope,
         request: ToolCall,
-    ) -> Result<RunningCall, RouteError> {
-        let mut watch = Watch::begin(self.observer.clone(), Method::ToolsCall);
-        let begun = self.begin_tool(caller, scope, request, &mut watch).await;
-        match begun {
-            Ok((route, call, exchange, held)) => Ok(RunningCall::new(
-                self.clone(),
-                route,
-                call,
-                exchange,
-                held,
-                watch,
-            )),
-            Err(error) => {
-                watch.end(error.outcome());
-                Err(error)
-            }
-        }
+    ) -> RunningCall {
+        let beginning = self.clone().begin_tool(caller, scope, request);
+        RunningCall::new(self.clone(), Method::ToolsCall, Box::pin(beginning))
+    }
+
+    /// Counts a call that is refused because its caller has too many in flight.
+    pub fn refuse_busy(&self, method: &Method) {
+        self.observer.observe(&Event::CallEnded {
+            server: None,
+            method,
+            outcome: CallOutcome::Busy,
+            took: Duration::ZERO,
+        });
     }
 
     async fn begin_tool(
-        &self,
-        caller: &Caller,
+        self: Arc<Self>,
+        caller: Arc<Caller>,
         scope: Scope,
         request: ToolCall,
-        watch: &mut Watch,
-    ) -> Result<(Route, Call, Exchange, Arc<HeldLink>), RouteError> {
+    ) -> Result<Begun, RouteError> {
+        let began = Instant::now();
         let exposed = request
             .params
             .name()
             .ok_or(RouteError::InvalidParams("params.name must be a string"))?;
-        let (server, name) = self.resolve(scope, &exposed).await?;
-        let route = self.route(caller, server, request.origin)?;
-        watch.routed(route.server.name());
-        let patience = route.server.settings().patience;
+        let (index, name) = self.resolve(scope, &exposed).await?;
+        let route = self.route(&caller, index, began)?;
         let call = Call {
             method: Method::ToolsCall,
             params: request.params,
             name: Some(name),
-            origin: route.origin.clone(),
+            origin: request.origin,
             progress: request.progress,
-            patience,
+            patience: route.server.settings().patience,
         };
-        let (exchange, held) = self.begin(&route, call.clone()).await?;
-        Ok((route, call, exchange, held))
+        self.begin(route, call).await
     }
 
     /// Finds the server of an exposed name. A name that may belong to a server which was never listed
@@ -297,12 +303,17 @@ impl Router {
         if let Some(found) = found(&self.store.current.load()) {
             return Ok(found);
         }
+        let mut down = None;
         for server in self.unlisted(scope, exposed) {
             let until = Instant::now() + server.settings().patience.silence;
-            server.usable(until).await?;
+            if let Err(error) = server.usable(until).await {
+                down.get_or_insert(error);
+            } else if let Some(found) = found(&self.store.current.load()) {
+                return Ok(found);
+            }
         }
-        if let Some(found) = found(&self.store.current.load()) {
-            return Ok(found);
+        if let Some(error) = down {
+            return Err(error);
         }
         let catalog = self.store.current.load_full();
         Err(RouteError::UnknownTool {
@@ -329,7 +340,7 @@ impl Router {
         &self,
         caller: &Caller,
         index: ServerIndex,
-        origin: Origin,
+        began: Instant,
     ) -> Result<Route, RouteError> {
         let gone = || RouteError::InvalidParams("the server is not configured");
         let server = self.servers.get(index.0).ok_or_else(gone)?.clone();
@@ -340,63 +351,66 @@ impl Router {
         Ok(Route {
             server,
             lease,
-            origin,
+            began,
         })
     }
 
     /// Sends a call on the caller's link. A link that turns out to have ended before anything was sent is
-    /// replaced once.
+    /// replaced once. However often it is begun, a call has one end.
     pub(crate) async fn begin(
-        &self,
-        route: &Route,
-        call: Call,
-    ) -> Result<(Exchange, Arc<HeldLink>), RouteError> {
-        let Route { server, lease, .. } = route;
-        let origin = match server.settings().isolation {
-            Isolation::Session => route.handshake_origin(),
-            Isolation::Shared => Origin::manifold(),
-        };
-        let until = Instant::now() + call.patience.silence;
+        self: Arc<Self>,
+        route: Route,
+        mut call: Call,
+    ) -> Result<Begun, RouteError> {
+        let Route { server, lease, .. } = &route;
+        let patience = server.settings().patience;
+        let end = route.began + patience.max;
+        let until = (Instant::now() + patience.silence).min(end);
         let mut tried = false;
         loop {
-            let held = match lease.held_now() {
+            let held = match lease.held() {
                 Some(held) => held,
-                None => {
-                    server.usable(until).await?;
-                    let making = lease.link(server, &origin, &self.tasks);
-                    tokio::time::timeout_at(until, making).await.map_err(|_| {
-                        RouteError::Starting {
-                            server: server.name().clone(),
-                        }
-                    })??
-                }
+                None => self.make_link(&route, &call, until).await?,
             };
+            call.patience.max = end.saturating_duration_since(Instant::now());
             match held.link().begin(call.clone()).await {
-                Ok(exchange) => return Ok((exchange, held)),
+                Ok(exchange) => {
+                    return Ok(Begun {
+                        route,
+                        call,
+                        exchange,
+                        _held: held,
+                    });
+                }
                 Err(error) if held.link().is_ended() && !tried => {
                     tried = true;
                     info!(server = %server.name(), %error, "a link had ended: a new one is made");
+                    lease.let_go();
                 }
                 Err(error) => return Err(server.failed(error)),
             }
         }
     }
 
-    /// The patience of Manifold's own requests to a server.
-    #[must_use]
-    pub fn patience(&self, index: ServerIndex) -> Option<Patience> {
-        Some(self.servers.get(index.0)?.settings().patience)
-    }
-}
-
-impl Route {
-    /// What the link says of the caller at its handshake: a link may outlive the request that made it, so
-    /// no capability of one request is offered.
-    fn handshake_origin(&self) -> Origin {
-        Origin {
-            client_info: self.origin.client_info.clone(),
-            ..Origin::manifold()
+    async fn make_link(
+        &self,
+        route: &Route,
+        call: &Call,
+        until: Instant,
+    ) -> Result<Arc<HeldLink>, RouteError> {
+        let Route { server, lease, .. } = route;
+        server.usable(until).await?;
+        // A link may outlive the request that made it, so no capability of one request is offered, and one
+        // that serves all speaks for nobody.
+        let mut origin = Origin::manifold();
+        if server.settings().isolation == Isolation::Session {
+            origin.client_info = call.origin.client_info.clone();
         }
+        tokio::time::timeout_at(until, lease.link(server, &origin, &self.tasks))
+            .await
+            .map_err(|_| RouteError::Starting {
+                server: server.name().clone(),
+            })?
     }
 }
 
@@ -476,13 +490,18 @@ async fn sweep(router: Arc<Router>) {
             () = router.stop.cancelled() => return,
         }
         let now = Instant::now();
-        for id in router.sessions.expired(now) {
+        for session in router.sessions.end_expired(now) {
             info!("a session was not used for sessions.idle_timeout and is ended");
-            router.end_session(id);
+            router.count_end(&session);
         }
         for session in router.sessions.all() {
             session.caller().end_idle_links(&router.servers, now);
         }
         router.anonymous.end_idle_links(&router.servers, now);
+        for (server, lease) in router.servers.iter().zip(&router.shared) {
+            if let Some(limit) = now.checked_sub(server.settings().link_idle) {
+                lease.let_go_if_idle(limit);
+            }
+        }
     }
 }

@@ -1,7 +1,7 @@
-//! A call on its way: an exchange, and what is needed to make it again when the server says that it has not
-//! worked on it.
+//! A call on its way: first the way to a link, then the exchange on it, and once more when the server says that it
+//! has not worked on it.
 
-use std::sync::Arc;
+use std::{fmt, pin::Pin, sync::Arc};
 
 use manifold_link::{Call, Event as LinkEvent, Exchange, LinkError};
 use manifold_protocol::{Method, Outcome, ServerName};
@@ -11,20 +11,16 @@ use crate::{
     RouteError, Router,
     events::{CallOutcome, Event, Observer},
     router::Route,
-    server::{HeldLink, Server},
+    server::{HeldLink, Isolation},
 };
 
-/// A call that a server is working on.
+/// A call that is being worked on.
 ///
 /// Dropping it before [`CallEvent::Done`] cancels it at the server.
 #[derive(Debug)]
 pub struct RunningCall {
     router: Arc<Router>,
-    route: Route,
-    call: Call,
-    exchange: Exchange,
-    /// Keeps the link's seat while the call runs.
-    _held: Arc<HeldLink>,
+    stage: Stage,
     resent: bool,
     watch: Watch,
 }
@@ -40,9 +36,31 @@ pub enum CallEvent {
     Done(Result<Outcome, RouteError>),
 }
 
+enum Stage {
+    /// On the way to a link. Kept across waits: dropping [`RunningCall::next`] must not lose it.
+    Beginning(Beginning),
+    /// In flight.
+    InFlight(Box<Begun>),
+    /// The end was told.
+    Ended,
+}
+
+/// The future that brings a call to a link.
+pub(crate) type Beginning = Pin<Box<dyn Future<Output = Result<Begun, RouteError>> + Send + Sync>>;
+
+/// A call on a link.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    pub(crate) route: Route,
+    pub(crate) call: Call,
+    pub(crate) exchange: Exchange,
+    /// Keeps the link while the call runs.
+    pub(crate) _held: Arc<HeldLink>,
+}
+
 /// Sees to it that a call is counted once, however it ends.
 #[derive(Debug)]
-pub(crate) struct Watch {
+struct Watch {
     observer: Arc<dyn Observer>,
     server: Option<ServerName>,
     method: Method,
@@ -50,67 +68,83 @@ pub(crate) struct Watch {
     ended: bool,
 }
 
-impl RunningCall {
-    pub(crate) fn new(
-        router: Arc<Router>,
-        route: Route,
-        call: Call,
-        exchange: Exchange,
-        held: Arc<HeldLink>,
-        watch: Watch,
-    ) -> Self {
-        Self {
-            router,
-            route,
-            call,
-            exchange,
-            _held: held,
-            resent: false,
-            watch,
-        }
-    }
+// === impl RunningCall ===
 
-    /// The server that works on it.
-    #[must_use]
-    pub fn server(&self) -> &Arc<Server> {
-        &self.route.server
+impl RunningCall {
+    pub(crate) fn new(router: Arc<Router>, method: Method, beginning: Beginning) -> Self {
+        Self {
+            watch: Watch::begin(router.observer().clone(), method),
+            router,
+            stage: Stage::Beginning(beginning),
+            resent: false,
+        }
     }
 
     /// The next event. Dropping the future loses nothing. Waits for ever after the end.
     pub async fn next(&mut self) -> CallEvent {
         loop {
-            let outcome = match self.exchange.next().await {
-                LinkEvent::Note(note) => return CallEvent::Note(note),
-                LinkEvent::Ask(ask) => return CallEvent::Ask(ask),
-                LinkEvent::Done(outcome) => outcome,
-            };
-            match outcome {
-                Ok(outcome) => {
-                    self.watch.end(outcome_of(&outcome));
-                    return CallEvent::Done(Ok(outcome));
-                }
-                // The server has not worked on it: once more, on a new link.
-                Err(LinkError::SessionLost) if !self.resent => {
-                    self.resent = true;
-                    match self.router.begin(&self.route, self.call.clone()).await {
-                        Ok((exchange, held)) => {
-                            self.exchange = exchange;
-                            self._held = held;
-                        }
-                        Err(error) => return self.failed(error),
+            match &mut self.stage {
+                Stage::Beginning(beginning) => match beginning.as_mut().await {
+                    Ok(begun) => {
+                        self.watch.routed(begun.route.server.name());
+                        self.stage = Stage::InFlight(Box::new(begun));
                     }
-                }
-                Err(error) => {
-                    let error = self.route.server.failed(error);
-                    return self.failed(error);
-                }
+                    Err(error) => return self.failed(error),
+                },
+                Stage::InFlight(begun) => match begun.exchange.next().await {
+                    LinkEvent::Note(note) if begun.is_strangers(&note.method) => {}
+                    LinkEvent::Note(note) => return CallEvent::Note(note),
+                    LinkEvent::Ask(ask) => return CallEvent::Ask(ask),
+                    LinkEvent::Done(Ok(outcome)) => {
+                        self.stage = Stage::Ended;
+                        self.watch.end(outcome_of(&outcome));
+                        return CallEvent::Done(Ok(outcome));
+                    }
+                    // The server has not worked on it: once more, on a new link.
+                    LinkEvent::Done(Err(LinkError::SessionLost)) if !self.resent => {
+                        self.resent = true;
+                        let again = self
+                            .router
+                            .clone()
+                            .begin(begun.route.clone(), begun.call.clone());
+                        self.stage = Stage::Beginning(Box::pin(again));
+                    }
+                    LinkEvent::Done(Err(error)) => {
+                        let server = &begun.route.server;
+                        if matches!(error, LinkError::Unreachable(_)) {
+                            server.suspect();
+                        }
+                        let error = server.failed(error);
+                        return self.failed(error);
+                    }
+                },
+                Stage::Ended => std::future::pending().await,
             }
         }
     }
 
     fn failed(&mut self, error: RouteError) -> CallEvent {
+        self.stage = Stage::Ended;
+        if let Some(server) = error.server() {
+            self.watch.routed(server);
+        }
         self.watch.end(error.outcome());
         CallEvent::Done(Err(error))
+    }
+}
+
+impl Begun {
+    /// Whether a note may belong to somebody else: on a link that all callers share, nothing says whose call
+    /// a log message is about.
+    fn is_strangers(&self, method: &Method) -> bool {
+        *method == Method::LogMessage && self.route.server.settings().isolation == Isolation::Shared
+    }
+}
+
+impl Drop for Begun {
+    /// A link is used until its last call ends, not only when it begins.
+    fn drop(&mut self) {
+        self.route.lease.touch();
     }
 }
 
@@ -122,10 +156,20 @@ fn outcome_of(outcome: &Outcome) -> CallOutcome {
     }
 }
 
+impl fmt::Debug for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Beginning(_) => f.write_str("Beginning"),
+            Self::InFlight(begun) => begun.fmt(f),
+            Self::Ended => f.write_str("Ended"),
+        }
+    }
+}
+
 // === impl Watch ===
 
 impl Watch {
-    pub(crate) fn begin(observer: Arc<dyn Observer>, method: Method) -> Self {
+    fn begin(observer: Arc<dyn Observer>, method: Method) -> Self {
         Self {
             observer,
             server: None,
@@ -136,12 +180,14 @@ impl Watch {
     }
 
     /// The call has a server now.
-    pub(crate) fn routed(&mut self, server: &ServerName) {
-        self.observer.observe(&Event::CallStarted { server });
-        self.server = Some(server.clone());
+    fn routed(&mut self, server: &ServerName) {
+        if self.server.is_none() {
+            self.observer.observe(&Event::CallStarted { server });
+            self.server = Some(server.clone());
+        }
     }
 
-    pub(crate) fn end(&mut self, outcome: CallOutcome) {
+    fn end(&mut self, outcome: CallOutcome) {
         if self.ended {
             return;
         }

@@ -2,13 +2,16 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use manifold_link::{Connector, Link, LinkError, Origin, Patience};
 use manifold_protocol::{Naming, OriginalName, ServerName};
-use manifold_supervisor::{Exit, RestartPolicy};
+use manifold_supervisor::{Child, ChildLog, Exit, LogLine, RestartPolicy};
 use tokio::{
     sync::{Notify, OwnedSemaphorePermit, Semaphore, watch},
     time::Instant,
@@ -19,7 +22,9 @@ use tracing::info;
 use crate::{
     RouteError,
     events::{Event, Observer, StartReason},
+    gate::Gate,
     health::{Health, Report},
+    lease::Lease,
     listing::Item,
 };
 
@@ -42,6 +47,8 @@ pub struct ServerSettings {
     pub patience: Patience,
     /// The most links at a time, beside the catalog's.
     pub max_links: usize,
+    /// How long a caller waits for a link when all are busy.
+    pub seat_wait: Duration,
     /// A caller's link that is not used for so long is closed.
     pub link_idle: Duration,
     /// Whether clients may see the last line of stderr.
@@ -83,8 +90,14 @@ pub struct Server {
     items: Mutex<Option<Arc<Vec<Item>>>>,
     links: Mutex<Vec<(Weak<Link>, Use)>>,
     last_exit: Mutex<Option<Exit>>,
+    /// What the child that was started last says, also after its end.
+    last_log: Mutex<Option<ChildLog>>,
+    gate: Mutex<Gate>,
     seats: Arc<Semaphore>,
-    pub(crate) restart: Notify,
+    /// The leases that hold the seats.
+    seated: Mutex<Vec<Weak<Lease>>>,
+    restart: Notify,
+    suspect: Notify,
     tasks: TaskTracker,
     observer: Arc<dyn Observer>,
 }
@@ -93,7 +106,10 @@ pub struct Server {
 #[derive(Debug)]
 pub struct HeldLink {
     link: Arc<Link>,
-    _seat: Option<OwnedSemaphorePermit>,
+    /// Given up when the link ends, whoever still holds it.
+    seat: Mutex<Option<OwnedSemaphorePermit>>,
+    /// It was closed on purpose: its end is no failure.
+    closing: AtomicBool,
 }
 
 // === impl Server ===
@@ -113,13 +129,17 @@ impl Server {
         };
         Self {
             seats: Arc::new(Semaphore::new(settings.max_links)),
+            gate: Mutex::new(Gate::new(settings.restart)),
             settings,
             connector,
             report: watch::Sender::new(Report::new(health)),
             items: Mutex::default(),
             links: Mutex::default(),
             last_exit: Mutex::default(),
+            seated: Mutex::default(),
+            last_log: Mutex::default(),
             restart: Notify::new(),
+            suspect: Notify::new(),
             tasks,
             observer,
         }
@@ -167,6 +187,15 @@ impl Server {
             .collect()
     }
 
+    /// The last lines of the child that was started last.
+    #[must_use]
+    pub fn log_tail(&self, count: usize) -> Vec<LogLine> {
+        lock(&self.last_log)
+            .as_ref()
+            .map(|log| log.tail(count))
+            .unwrap_or_default()
+    }
+
     /// Its list, if it was ever listed. It is kept while the server is down.
     #[must_use]
     pub fn items(&self) -> Option<Arc<Vec<Item>>> {
@@ -189,8 +218,9 @@ impl Server {
         match health.failure() {
             Some(failure) => tracing::warn!(
                 server = %name, state = health.word(), attempt = failure.attempt,
-                retry_ms = failure.retry_after(Instant::now()).as_millis(),
-                "server {name} {}", failure.error,
+                retry_ms = millis(failure.retry_after(Instant::now())),
+                last_stderr = failure.error.last_stderr(),
+                "server {name} {}; it is tried again by itself", failure.error,
             ),
             None => {
                 info!(server = %name, state = health.word(), "server {name} is {}", health.word())
@@ -201,6 +231,38 @@ impl Server {
             self.observer
                 .observe(&Event::ServerTurned { server: name, up });
         }
+    }
+
+    /// Says that there is a server, before anything has become of it.
+    pub(crate) fn announce(&self) {
+        self.observer.observe(&Event::ServerTurned {
+            server: self.name(),
+            up: false,
+        });
+    }
+
+    /// Ends all links; the catalog's is made anew at once, callers' with their next calls.
+    pub(crate) fn restart(&self) {
+        lock(&self.gate).reset();
+        for lease in self.seated() {
+            lease.let_go();
+        }
+        self.restart.notify_one();
+    }
+
+    /// Waits until an operator wants a restart.
+    pub(crate) async fn restarted(&self) {
+        self.restart.notified().await;
+    }
+
+    /// A call could not reach the server: the keeper should look.
+    pub(crate) fn suspect(&self) {
+        self.suspect.notify_one();
+    }
+
+    /// Waits until somebody suspects that the server is gone.
+    pub(crate) async fn suspected(&self) {
+        self.suspect.notified().await;
     }
 
     pub(crate) fn count_restart(&self) {
@@ -247,69 +309,168 @@ impl Server {
         }
     }
 
-    /// Makes a link and counts it. Without `seat` it is the catalog's own, which takes no seat.
+    /// What is told of a link that could not be made.
+    pub(crate) fn not_made(&self, error: LinkError) -> RouteError {
+        self.fail_gate(Duration::ZERO, &error);
+        if matches!(error, LinkError::Unreachable(_)) {
+            self.suspect();
+        }
+        let now = Instant::now();
+        let retry_after = lock(&self.gate)
+            .check(now)
+            .map(|closed| closed.until.saturating_duration_since(now));
+        RouteError::Down {
+            server: self.name().clone(),
+            state: self.report.borrow().health.word(),
+            reason: Some(error),
+            retry_after,
+        }
+    }
+
+    /// Whether callers may make links now.
+    ///
+    /// # Errors
+    /// When the last ones failed in a row and it is too early for another.
+    pub(crate) fn admit(&self) -> Result<(), RouteError> {
+        let now = Instant::now();
+        match lock(&self.gate).check(now) {
+            None => Ok(()),
+            Some(closed) => Err(RouteError::Down {
+                server: self.name().clone(),
+                state: "backoff",
+                reason: Some(closed.error.clone()),
+                retry_after: Some(closed.until.saturating_duration_since(now)),
+            }),
+        }
+    }
+
+    fn fail_gate(&self, up_for: Duration, error: &LinkError) {
+        lock(&self.gate).failed(Instant::now(), up_for, jitter(), error.clone());
+    }
+
+    /// Makes a link, counts it and sees it to its end. Without `seat` it is the catalog's own, which takes
+    /// no seat.
     pub(crate) async fn connect(
-        &self,
+        self: &Arc<Self>,
         origin: &Origin,
         used: Use,
         reason: StartReason,
         seat: Option<OwnedSemaphorePermit>,
     ) -> Result<Arc<HeldLink>, LinkError> {
+        let server = self.name();
+        self.observe(&Event::LinkStarted { server, reason });
         let began = Instant::now();
-        let link = Arc::new(self.connector.connect(origin).await?);
+        let link = self
+            .connector
+            .connect(origin, |child| self.watch_child(child))
+            .await?;
         let took = began.elapsed();
-        let (server, peer) = (self.name(), link.peer());
+        let peer = link.peer();
         info!(
             server = %server, link = %link.id(), reason = reason.word(), era = %peer.era(),
-            version = %peer.version, took_ms = took.as_millis(), "a link to server {server} is up",
+            version = %peer.version, took_ms = millis(took), "a link to server {server} is up",
         );
+        self.report
+            .send_modify(|report| report.version = Some(peer.version));
+        self.observe(&Event::LinkOpened { server, took });
+        let held = Arc::new(HeldLink {
+            link: Arc::new(link),
+            seat: Mutex::new(seat),
+            closing: AtomicBool::new(false),
+        });
         {
             let mut links = lock(&self.links);
             links.retain(|(link, _)| link.strong_count() > 0);
-            links.push((Arc::downgrade(&link), used));
+            links.push((Arc::downgrade(&held.link), used));
         }
-        self.report
-            .send_modify(|report| report.version = Some(link.peer().version));
-        self.observe(&Event::LinkOpened {
-            server,
-            reason,
-            took,
+        self.watch_link(&held, used);
+        Ok(held)
+    }
+
+    /// Sees a child to its end, whatever becomes of the link it was started for.
+    fn watch_child(self: &Arc<Self>, child: &Child) {
+        *lock(&self.last_log) = Some(child.log().clone());
+        let (server, child) = (self.clone(), child.clone());
+        // The handle that waits must not keep the child alive: whoever made it stops it explicitly.
+        self.tasks.spawn(async move {
+            let exit = child.exited().await;
+            *lock(&server.last_exit) = Some(exit);
+            server.observe(&Event::ChildExited {
+                server: server.name(),
+                exit,
+                stderr_lines: child.log().stderr_lines(),
+                noise_lines: child.log().noise_lines(),
+            });
         });
-        Ok(Arc::new(HeldLink { link, _seat: seat }))
     }
 
-    /// A seat for a caller's link.
-    pub(crate) fn seat(&self) -> Result<OwnedSemaphorePermit, RouteError> {
-        self.seats
-            .clone()
-            .try_acquire_owned()
-            .map_err(|_| RouteError::Busy {
-                server: self.name().clone(),
-            })
-    }
-
-    /// Sees a link to its end: reports it, and how the child ended.
-    pub(crate) fn watch(self: &Arc<Self>, link: &Link) {
-        let server = self.clone();
-        let child = link.child().cloned();
-        let id = link.id();
-        let ended = link.end_watch();
+    /// Sees a link to its end.
+    fn watch_link(self: &Arc<Self>, held: &Arc<HeldLink>, used: Use) {
+        let (server, id, opened) = (self.clone(), held.link.id(), Instant::now());
+        let (ended, held) = (held.link.ended(), Arc::downgrade(held));
         self.tasks.spawn(async move {
             let reason = ended.await;
             let name = server.name();
             info!(server = %name, link = %id, "a link to server {name} has ended: {reason}");
-            server.observe(&Event::LinkClosed { server: name });
-            if let Some(child) = child {
-                let exit = child.exited().await;
-                *lock(&server.last_exit) = Some(exit);
-                server.observe(&Event::ChildExited {
-                    server: name,
-                    exit,
-                    stderr_lines: child.log().stderr_lines(),
-                    noise_lines: child.log().noise_lines(),
-                });
+            let Some(held) = held.upgrade() else { return };
+            drop(lock(&held.seat).take());
+            // The keeper counts the failures of its own link.
+            if used != Use::Catalog && !held.closing.load(Ordering::Relaxed) {
+                server.fail_gate(opened.elapsed(), &reason);
             }
         });
+    }
+
+    /// A seat for the link of `lease`. When all are taken the link that was not used for longest gives its
+    /// seat up; when all are busy, one may become free within `timeouts.connect`.
+    pub(crate) async fn seat(
+        &self,
+        lease: &Arc<Lease>,
+    ) -> Result<OwnedSemaphorePermit, RouteError> {
+        if let Ok(seat) = self.seats.clone().try_acquire_owned() {
+            self.seat_is_taken(lease);
+            return Ok(seat);
+        }
+        self.evict();
+        let waiting = self.seats.clone().acquire_owned();
+        match tokio::time::timeout(self.settings.seat_wait, waiting).await {
+            Ok(Ok(seat)) => {
+                self.seat_is_taken(lease);
+                Ok(seat)
+            }
+            Ok(Err(_)) | Err(_) => Err(RouteError::Busy {
+                server: self.name().clone(),
+            }),
+        }
+    }
+
+    fn seated(&self) -> Vec<Arc<Lease>> {
+        lock(&self.seated)
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect()
+    }
+
+    fn seat_is_taken(&self, lease: &Arc<Lease>) {
+        let mut seated = lock(&self.seated);
+        seated.retain(|other| other.strong_count() > 0 && !other.ptr_eq(&Arc::downgrade(lease)));
+        seated.push(Arc::downgrade(lease));
+    }
+
+    /// Ends the link that was not used for longest, if one is idle.
+    fn evict(&self) {
+        let seated: Vec<_> = lock(&self.seated)
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect();
+        let longest = seated
+            .iter()
+            .filter_map(|lease| Some((lease.idle_since()?, lease)))
+            .min_by_key(|(since, _)| *since);
+        if let Some((since, lease)) = longest {
+            info!(server = %self.name(), "servers.{}.max_links is reached: an idle link is ended", self.name());
+            lease.let_go_if_idle(since);
+        }
     }
 }
 
@@ -338,6 +499,18 @@ impl HeldLink {
     pub fn link(&self) -> &Arc<Link> {
         &self.link
     }
+
+    /// Closes the link on purpose.
+    pub(crate) fn close(&self) {
+        self.closing.store(true, Ordering::Relaxed);
+        self.link.close();
+    }
+}
+
+impl Drop for HeldLink {
+    fn drop(&mut self) {
+        self.close();
+    }
 }
 
 // === impl Use ===
@@ -353,6 +526,16 @@ impl Use {
             Self::Shared => "shared",
         }
     }
+}
+
+/// A random number from 0 to 1.
+pub(crate) fn jitter() -> f64 {
+    let bits = u32::try_from(uuid::Uuid::new_v4().as_u128() >> 96).unwrap_or_default();
+    f64::from(bits) / f64::from(u32::MAX)
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

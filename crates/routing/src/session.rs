@@ -38,7 +38,7 @@ pub struct Session {
     version: ProtocolVersion,
     scope: Scope,
     client_info: Raw,
-    caller: Caller,
+    caller: Arc<Caller>,
     opened: Instant,
     /// Milliseconds from `opened` to the last use.
     last_use: AtomicU64,
@@ -123,17 +123,19 @@ impl Sessions {
         }
     }
 
-    /// Opens a session.
-    ///
-    /// # Errors
-    /// When there are as many as may be and none is idle. The longest idle one makes room otherwise.
-    pub fn open(&self, hello: ClientHello) -> Result<Arc<Session>, Full> {
-        if self.live.len() >= self.max {
-            self.make_room()?;
-        }
+    /// Opens a session, and returns the one that was ended to make room, if one was.
+    pub(crate) fn open(
+        &self,
+        hello: ClientHello,
+    ) -> Result<(Arc<Session>, Option<Arc<Session>>), Full> {
+        let evicted = if self.live.len() >= self.max {
+            Some(self.make_room()?)
+        } else {
+            None
+        };
         let session = Arc::new(Session::new(SessionId(Uuid::new_v4()), hello));
         self.live.insert(session.id, session.clone());
-        Ok(session)
+        Ok((session, evicted))
     }
 
     /// The session of that id.
@@ -143,7 +145,7 @@ impl Sessions {
     }
 
     /// Ends a session: its calls and streams end, its links are closed.
-    pub fn end(&self, id: SessionId) -> Option<Arc<Session>> {
+    pub(crate) fn end(&self, id: SessionId) -> Option<Arc<Session>> {
         let (_, session) = self.live.remove(&id)?;
         session.end();
         Some(session)
@@ -170,19 +172,24 @@ impl Sessions {
             .collect()
     }
 
-    /// Those whose time without use is up.
-    pub(crate) fn expired(&self, now: Instant) -> Vec<SessionId> {
-        let Some(idle) = self.idle else {
+    /// Ends those whose time without use is up.
+    pub(crate) fn end_expired(&self, now: Instant) -> Vec<Arc<Session>> {
+        let Some(limit) = self.idle else {
             return Vec::new();
         };
-        self.live
+        let is_due = |session: &Session| session.idle_for(now).is_some_and(|idle| idle >= limit);
+        let due: Vec<SessionId> = self
+            .live
             .iter()
-            .filter(|entry| entry.value().idle_for(now).is_some_and(|time| time >= idle))
+            .filter(|entry| is_due(entry.value()))
             .map(|entry| *entry.key())
+            .collect();
+        due.into_iter()
+            .filter_map(|id| self.end_if(id, is_due))
             .collect()
     }
 
-    fn make_room(&self) -> Result<(), Full> {
+    fn make_room(&self) -> Result<Arc<Session>, Full> {
         let now = Instant::now();
         let longest = self
             .live
@@ -190,8 +197,15 @@ impl Sessions {
             .filter_map(|entry| Some((entry.value().idle_for(now)?, *entry.key())))
             .max_by_key(|(idle, _)| *idle);
         let (_, id) = longest.ok_or(Full)?;
-        self.end(id);
-        Ok(())
+        self.end_if(id, |session| session.idle_for(now).is_some())
+            .ok_or(Full)
+    }
+
+    /// Ends a session unless it has just come into use again.
+    fn end_if(&self, id: SessionId, condition: impl Fn(&Session) -> bool) -> Option<Arc<Session>> {
+        let (_, session) = self.live.remove_if(&id, |_, session| condition(session))?;
+        session.end();
+        Some(session)
     }
 }
 
@@ -205,7 +219,7 @@ impl Session {
             version: hello.version,
             scope: hello.scope,
             client_info: hello.client_info,
-            caller: Caller::new(Use::Session),
+            caller: Arc::new(Caller::new(Use::Session)),
             opened: Instant::now(),
             last_use: AtomicU64::new(0),
             streams: AtomicUsize::new(0),
@@ -256,7 +270,7 @@ impl Session {
 
     /// Its leases.
     #[must_use]
-    pub fn caller(&self) -> &Caller {
+    pub fn caller(&self) -> &Arc<Caller> {
         &self.caller
     }
 
@@ -270,12 +284,6 @@ impl Session {
     #[must_use]
     pub fn streams(&self) -> usize {
         self.streams.load(Ordering::Relaxed)
-    }
-
-    /// How many calls are in flight.
-    #[must_use]
-    pub fn calls(&self) -> usize {
-        self.running().calls.len()
     }
 
     /// Cancelled when the session ends.
@@ -300,10 +308,18 @@ impl Session {
         Some(now.saturating_duration_since(last))
     }
 
-    /// Counts a call while the returned value lives; the token is cancelled by the client's cancel.
-    pub fn call(self: &Arc<Self>, id: &RequestId) -> (Activity, CancellationToken) {
-        let token = self.ended.child_token();
+    /// Counts a call while the returned value lives; the token is cancelled by the client's cancel and by the
+    /// session's end. `None` when `limit` calls are in flight.
+    pub fn call(
+        self: &Arc<Self>,
+        id: &RequestId,
+        limit: usize,
+    ) -> Option<(Activity, CancellationToken)> {
         let mut running = self.running();
+        if running.calls.len() >= limit {
+            return None;
+        }
+        let token = self.ended.child_token();
         let number = running.next;
         running.next = running.next.wrapping_add(1);
         running.calls.insert(number, (id.clone(), token.clone()));
@@ -312,16 +328,20 @@ impl Session {
             session: self.clone(),
             kind: ActivityKind::Call { number },
         };
-        (activity, token)
+        Some((activity, token))
     }
 
-    /// Counts a stream while the returned value lives.
-    pub fn stream(self: &Arc<Self>) -> Activity {
-        self.streams.fetch_add(1, Ordering::Relaxed);
-        Activity {
+    /// Counts a stream while the returned value lives. `None` when `limit` are open.
+    pub fn stream(self: &Arc<Self>, limit: usize) -> Option<Activity> {
+        self.streams
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |open| {
+                (open < limit).then_some(open + 1)
+            })
+            .ok()?;
+        Some(Activity {
             session: self.clone(),
             kind: ActivityKind::Stream,
-        }
+        })
     }
 
     /// Cancels the calls with that id. Unknown ids are nothing: the answer may have crossed.
@@ -340,6 +360,14 @@ impl Session {
 
     fn running(&self) -> MutexGuard<'_, Running> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Activity {
+    /// The session that is used.
+    #[must_use]
+    pub fn session(&self) -> &Arc<Session> {
+        &self.session
     }
 }
 
@@ -373,7 +401,7 @@ mod tests {
     #[test]
     fn an_id_has_one_spelling() {
         let sessions = Sessions::new(10, None);
-        let id = sessions.open(hello()).unwrap().id().to_string();
+        let id = sessions.open(hello()).unwrap().0.id().to_string();
         assert!(SessionId::parse(&id).is_some());
         for other in [
             id.to_uppercase(),
@@ -391,43 +419,56 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_session_expires_only_when_nothing_uses_it() {
         let sessions = Sessions::new(10, Some(Duration::from_secs(60)));
-        let session = sessions.open(hello()).unwrap();
-        let (call, _token) = session.call(&RequestId::from("1"));
+        let (session, _) = sessions.open(hello()).unwrap();
+        let (call, _token) = session.call(&RequestId::from("1"), 64).unwrap();
         tokio::time::advance(Duration::from_secs(100)).await;
-        assert!(sessions.expired(Instant::now()).is_empty());
+        assert!(sessions.end_expired(Instant::now()).is_empty());
         drop(call);
         tokio::time::advance(Duration::from_secs(59)).await;
-        assert!(sessions.expired(Instant::now()).is_empty());
-        let stream = session.stream();
+        assert!(sessions.end_expired(Instant::now()).is_empty());
+        let stream = session.stream(1).unwrap();
+        assert!(session.stream(1).is_none());
         tokio::time::advance(Duration::from_secs(100)).await;
-        assert!(sessions.expired(Instant::now()).is_empty());
+        assert!(sessions.end_expired(Instant::now()).is_empty());
         drop(stream);
         tokio::time::advance(Duration::from_secs(60)).await;
-        assert_eq!(sessions.expired(Instant::now()), [session.id()]);
+        assert_eq!(sessions.end_expired(Instant::now()).len(), 1);
+        assert!(sessions.get(session.id()).is_none());
     }
 
     #[tokio::test(start_paused = true)]
     async fn at_the_cap_the_longest_idle_one_makes_room() {
         let sessions = Sessions::new(2, None);
-        let first = sessions.open(hello()).unwrap();
+        let (first, _) = sessions.open(hello()).unwrap();
         tokio::time::advance(Duration::from_secs(1)).await;
-        let second = sessions.open(hello()).unwrap();
-        let _busy = first.call(&RequestId::from("1"));
-        let third = sessions.open(hello()).unwrap();
+        let (second, _) = sessions.open(hello()).unwrap();
+        let _busy = first.call(&RequestId::from("1"), 64).unwrap();
+        let (third, evicted) = sessions.open(hello()).unwrap();
+        assert_eq!(evicted.unwrap().id(), second.id());
         assert!(sessions.get(second.id()).is_none());
         assert!(second.ended().is_cancelled());
-        let _also_busy = third.call(&RequestId::from("1"));
+        let _also_busy = third.call(&RequestId::from("1"), 64).unwrap();
         assert_eq!(sessions.open(hello()).unwrap_err(), Full);
         assert_eq!(sessions.len(), 2);
     }
 
     #[test]
+    fn calls_of_a_session_are_bounded() {
+        let sessions = Sessions::new(10, None);
+        let (session, _) = sessions.open(hello()).unwrap();
+        let first = session.call(&RequestId::from("1"), 1);
+        assert!(session.call(&RequestId::from("2"), 1).is_none());
+        drop(first);
+        assert!(session.call(&RequestId::from("2"), 1).is_some());
+    }
+
+    #[test]
     fn a_cancel_reaches_the_calls_of_that_id_and_no_other() {
         let sessions = Sessions::new(10, None);
-        let session = sessions.open(hello()).unwrap();
-        let (_a, one) = session.call(&RequestId::from("1"));
-        let (_b, also_one) = session.call(&RequestId::from("1"));
-        let (_c, text) = session.call(&RequestId::from("\"1\""));
+        let (session, _) = sessions.open(hello()).unwrap();
+        let (_a, one) = session.call(&RequestId::from("1"), 64).unwrap();
+        let (_b, also_one) = session.call(&RequestId::from("1"), 64).unwrap();
+        let (_c, text) = session.call(&RequestId::from("\"1\""), 64).unwrap();
         session.cancel(&RequestId::from("1"));
         session.cancel(&RequestId::from("7"));
         assert!(one.is_cancelled() && also_one.is_cancelled() && !text.is_cancelled());

@@ -110,7 +110,7 @@ impl Metrics {
             )?,
             server_starts: make.counters(
                 "manifold_server_starts_total",
-                "Links made, by why.",
+                "Links that were begun, by why.",
                 &["server", "reason"],
             )?,
             server_start: make.histograms(
@@ -197,11 +197,15 @@ impl Metrics {
         }
     }
 
-    /// A link was made.
-    pub fn link_opened(&self, server: &str, reason: &str, took: Duration) {
+    /// A link is about to be made.
+    pub fn link_started(&self, server: &str, reason: &str) {
         self.server_starts
             .with_label_values(&[server, reason])
             .inc();
+    }
+
+    /// A link was made.
+    pub fn link_opened(&self, server: &str, took: Duration) {
         self.server_start
             .with_label_values(&[server])
             .observe(took.as_secs_f64());
@@ -342,7 +346,8 @@ mod tests {
         metrics.call_started("s");
         metrics.call_ended(Some("s"), "tools/call", "ok", Duration::from_millis(1));
         metrics.call_ended(None, "tools/call", "rejected", Duration::ZERO);
-        metrics.link_opened("s", "first", Duration::from_secs(1));
+        metrics.link_started("s", "first");
+        metrics.link_opened("s", Duration::from_secs(1));
         metrics.server_turned("s", true);
         metrics.listed("s", "tool", 5);
         metrics.merged("tool", 0);

@@ -100,11 +100,7 @@ impl Http {
         self.0.ended.is_cancelled()
     }
 
-    pub(crate) async fn ended(&self) -> LinkError {
-        self.end_watch().await
-    }
-
-    pub(crate) fn end_watch(&self) -> impl Future<Output = LinkError> + Send + 'static {
+    pub(crate) fn ended(&self) -> impl Future<Output = LinkError> + Send + 'static {
         let relation = self.0.clone();
         async move { relation.ended().await }
     }
