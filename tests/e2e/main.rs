@@ -6,7 +6,14 @@
     reason = "a test that does not find what it looks for has failed"
 )]
 
+mod crashes;
 mod first_call;
+mod framing;
+mod guard;
+mod ids;
+mod real_peers;
+mod shutdown;
+mod stub;
 
 /// The binary under test.
 const MANIFOLD: &str = env!("CARGO_BIN_EXE_manifold");

@@ -242,6 +242,8 @@ impl Reply {
         self.body
             .lines()
             .filter_map(|line| line.strip_prefix("data: "))
+            // Some servers begin a stream with an event that has an id alone.
+            .filter(|data| !data.is_empty())
             .map(|data| serde_json::from_str(data).with_context(|| data.to_owned()))
             .collect()
     }

@@ -173,6 +173,12 @@ impl Gateway {
         format!("http://{}{path}", self.listen)
     }
 
+    /// Host and port of the client listener.
+    #[must_use]
+    pub fn authority(&self) -> &str {
+        &self.listen
+    }
+
     /// The process.
     ///
     /// # Errors
