@@ -13,6 +13,7 @@ mod headers;
 mod legacy;
 mod metrics;
 mod modern;
+mod pages;
 mod policy;
 mod server;
 mod shared;

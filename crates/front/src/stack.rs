@@ -18,6 +18,7 @@ use crate::{
     guard::GuardLayer,
     headers,
     metrics::{HttpObserver, ObserveLayer},
+    pages::PagesLayer,
     policy::Policy,
     shared::{FrontSettings, Shared},
 };
@@ -59,7 +60,7 @@ pub fn stack(
         .layer(ObserveLayer(front.observer))
         .layer(CatchPanicLayer::new())
         .layer(GuardLayer(policy.clone()))
-        .layer(cors(policy))
+        .layer(PagesLayer(cors(policy)))
         .service(Endpoint(Arc::new(shared)))
 }
 

@@ -3,13 +3,15 @@
 //! The only line end is the byte `\n`. U+2028, U+2029, U+0085 and the like are text that a JSON
 //! string may hold as it is. Pure: no I/O, so every way of chunking can be tested.
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use memchr::memchr;
 
 /// How much room a read is offered at least.
 const READ: usize = 64 * 1024;
 /// A line from this size on gets its buffer to itself, so that no later read keeps it alive.
 const LARGE: usize = 256 * 1024;
+/// Lines up to this are copied out of the buffer.
+const SMALL: usize = 4 * 1024;
 /// How much of a line over the limit is kept, for the one who has to explain it.
 const HEAD: usize = 4 * 1024;
 const BOM: &[u8] = b"\xEF\xBB\xBF";
@@ -111,6 +113,12 @@ impl Splitter {
     /// Takes the line in front, `length` bytes and its end.
     fn take(&mut self, length: usize) -> Bytes {
         self.scanned = 0;
+        if length <= SMALL {
+            // Shared, it would keep the buffer from being used again: a new one is dearer than the copy.
+            let line = Bytes::copy_from_slice(self.buffer.get(..length).unwrap_or_default());
+            self.buffer.advance(length + 1);
+            return line;
+        }
         let mut line = self.buffer.split_to(length + 1);
         line.truncate(length);
         if length >= LARGE {

@@ -29,7 +29,8 @@ pub(crate) struct Http(Arc<Relation>);
 pub(super) struct Relation {
     client: HttpClient,
     uri: Uri,
-    configured: HeaderMap,
+    /// The headers of every request: the configured ones and what every POST carries.
+    base: HeaderMap,
     pub(super) limit: usize,
     next: AtomicU64,
     pub(super) in_flight: AtomicUsize,
@@ -45,7 +46,7 @@ impl Http {
         Self(Arc::new(Relation {
             client: target.client.clone(),
             uri: target.uri.clone(),
-            configured: target.headers.clone(),
+            base: base_headers(&target.headers),
             limit,
             next: AtomicU64::new(1),
             in_flight: AtomicUsize::new(0),
@@ -197,8 +198,7 @@ impl Relation {
             .body(Full::new(body))
             .ok()?;
         let to = request.headers_mut();
-        to.extend(self.configured.clone());
-        headers::post(to);
+        to.clone_from(&self.base);
         // `initialize` comes before there is a version to speak of.
         if method != Some(&Method::Initialize) {
             headers::protocol(to, version, method, name);
@@ -208,6 +208,12 @@ impl Relation {
         }
         Some(request)
     }
+}
+
+fn base_headers(configured: &HeaderMap) -> HeaderMap {
+    let mut base = configured.clone();
+    headers::post(&mut base);
+    base
 }
 
 /// What went wrong with a connection. A connect error means that nothing was sent.
