@@ -206,3 +206,76 @@ impl Drop for Watch {
         self.end(CallOutcome::Cancelled);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Mutex, time::Duration};
+
+    use tokio_util::task::TaskTracker;
+
+    use super::*;
+    use crate::{RouterLimits, Sessions};
+
+    /// Remembers how calls ended.
+    #[derive(Debug, Default)]
+    struct Outcomes(Mutex<Vec<CallOutcome>>);
+
+    impl Observer for Outcomes {
+        fn observe(&self, event: &Event<'_>) {
+            if let Event::CallEnded { outcome, .. } = event {
+                self.0.lock().unwrap().push(*outcome);
+            }
+        }
+    }
+
+    fn call(
+        beginning: impl Future<Output = Result<Begun, RouteError>> + Send + Sync + 'static,
+    ) -> (RunningCall, Arc<Outcomes>) {
+        let outcomes = Arc::new(Outcomes::default());
+        let limits = RouterLimits {
+            list: Duration::ZERO,
+        };
+        let sessions = Sessions::new(1, None);
+        let router = Router::start(
+            vec![],
+            sessions,
+            limits,
+            TaskTracker::new(),
+            outcomes.clone(),
+        );
+        let call = RunningCall::new(router, Method::ToolsCall, Box::pin(beginning));
+        (call, outcomes)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_on_its_way_to_a_link_hung_when_a_keep_alive_tick_fell_into_it() {
+        let (mut call, outcomes) = call(async {
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            Err(RouteError::InvalidParams("enough"))
+        });
+        // What the front does while it waits: it looks away and comes back.
+        for _ in 0..9 {
+            let tick = tokio::time::timeout(Duration::from_secs(1), call.next()).await;
+            assert!(tick.is_err());
+        }
+        let event = tokio::time::timeout(Duration::from_secs(2), call.next()).await;
+        assert!(matches!(
+            event,
+            Ok(CallEvent::Done(Err(RouteError::InvalidParams(_))))
+        ));
+        drop(call);
+        assert_eq!(*outcomes.0.lock().unwrap(), [CallOutcome::Rejected]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_is_dropped_counts_as_cancelled_once() {
+        let (mut call, outcomes) = call(std::future::pending());
+        assert!(
+            tokio::time::timeout(Duration::from_secs(1), call.next())
+                .await
+                .is_err()
+        );
+        drop(call);
+        assert_eq!(*outcomes.0.lock().unwrap(), [CallOutcome::Cancelled]);
+    }
+}
