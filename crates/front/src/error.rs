@@ -140,16 +140,24 @@ pub(crate) fn rpc_error(error: &RouteError, expose_stderr: bool) -> RpcError {
         RouteError::Down {
             server,
             state,
-            reason,
+            reason: error,
             retry_after,
         } => {
-            let reason = reason.as_ref().map_or_else(
+            let reason = error.as_ref().map_or_else(
                 || format!("it is {state}"),
                 |error| public(error, expose_stderr),
             );
+            // Whose turn it is: nobody's, or the operator's.
+            let (code, remedy) = match error {
+                Some(LinkError::Unauthorized(_)) => (
+                    code::UNAUTHORIZED,
+                    "the gateway's operator must give it valid credentials",
+                ),
+                Some(_) | None => (code::SERVER_DOWN, "it is tried again by itself"),
+            };
             server_error(
-                code::SERVER_DOWN,
-                format!("Server {server} is down: {reason}. It is tried again by itself"),
+                code,
+                format!("Server {server} is down: {reason}; {remedy}"),
                 ServerData {
                     server: server.as_str(),
                     state,

@@ -47,6 +47,9 @@ pub(crate) async fn post(
         Err(refusal) => return refusal.respond(id),
     };
     session.touch();
+    if id.is_some() && shared.draining.is_cancelled() {
+        return Refusal::Draining.respond(id);
+    }
     match message {
         Message::Request(request) => answer(shared, &session, accepted, request).await,
         Message::Notification(notification) => {

@@ -10,7 +10,7 @@ use hyper_util::{
     server::conn::auto,
     service::TowerToHyperService,
 };
-use tokio::{net::TcpListener, sync::Semaphore};
+use tokio::{net::TcpListener, sync::Semaphore, task::JoinSet};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::Service;
 use tracing::{debug, warn};
@@ -19,17 +19,21 @@ use tracing::{debug, warn};
 const CONNECTIONS: usize = 16_384;
 /// How long a client may take to send its first byte, and then the head of a request.
 const HEAD_TIME: Duration = Duration::from_secs(30);
+/// How long a connection lives that comes while we are draining.
+const LATE_TIME: Duration = Duration::from_secs(5);
 /// How long to wait after the system would not give us a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves `service` on `listener` until `drain`. Then no connection is accepted any more, and those that are
-/// open end after the requests they carry. The connections run on `tasks`.
+/// Serves `service` on `listener` until `stop`. From `drain` on, connections that are open end after the
+/// requests they carry; new ones have a short life, in which `service` can tell clients to come back later.
+/// Only the connections from before `drain` run on `tasks`.
 ///
-/// Dropping the future closes the listener; connections go on.
+/// Dropping the future closes the listener and the connections from after `drain`; the others go on.
 pub async fn serve<S, B>(
     listener: TcpListener,
     service: S,
     drain: CancellationToken,
+    stop: CancellationToken,
     tasks: TaskTracker,
 ) where
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>
@@ -49,10 +53,12 @@ pub async fn serve<S, B>(
         .header_read_timeout(HEAD_TIME);
     builder.http2().timer(TokioTimer::new());
     let builder = Arc::new(builder);
+    let mut late = JoinSet::new();
     loop {
         let accepted = tokio::select! {
             accepted = accept(&listener, &seats) => accepted,
-            () = drain.cancelled() => return,
+            Some(_) = late.join_next() => continue,
+            () = stop.cancelled() => return,
         };
         let Some((stream, seat)) = accepted else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -60,10 +66,23 @@ pub async fn serve<S, B>(
         };
         let (builder, drain) = (builder.clone(), drain.clone());
         let service = TowerToHyperService::new(service.clone());
+        if drain.is_cancelled() {
+            late.spawn(async move {
+                let _seat = seat;
+                let connection = builder.serve_connection(TokioIo::new(stream), service);
+                // Whatever comes of it: the process is about to end.
+                drop(tokio::time::timeout(LATE_TIME, connection).await);
+            });
+            continue;
+        }
         tasks.spawn(async move {
             let _seat = seat;
             // The HTTP library's own timer starts with the first byte.
-            match tokio::time::timeout(HEAD_TIME, stream.readable()).await {
+            let begun = tokio::select! {
+                begun = tokio::time::timeout(HEAD_TIME, stream.readable()) => begun,
+                () = drain.cancelled() => return,
+            };
+            match begun {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) | Err(_) => return,
             }

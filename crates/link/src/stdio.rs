@@ -136,7 +136,7 @@ impl Stdio {
         };
         let line = one_line(wire::request(id, method.as_str(), &params(id)));
         if self.writer.send(line).await.is_err() {
-            return Err(self.shared.end_reason());
+            return Err(self.why_closed().await);
         }
         exchange.cancellable = !matches!(method, Method::Initialize | Method::ServerDiscover);
         Ok(exchange)
@@ -145,10 +145,17 @@ impl Stdio {
     /// Sends a notification.
     pub(crate) async fn notify(&self, method: &Method, params: &[u8]) -> Result<(), LinkError> {
         let line = one_line(wire::notification(method.as_str(), params));
-        self.writer
-            .send(line)
+        if self.writer.send(line).await.is_err() {
+            return Err(self.why_closed().await);
+        }
+        Ok(())
+    }
+
+    /// Why nothing can be written any more: the reader knows, but often a moment later than the writer.
+    async fn why_closed(&self) -> LinkError {
+        tokio::time::timeout(EXIT_GRACE * 2, self.ended())
             .await
-            .map_err(|_| self.shared.end_reason())
+            .unwrap_or(LinkError::Closed)
     }
 
     pub(crate) fn child(&self) -> &Child {

@@ -48,7 +48,9 @@ fn start(config: Config) -> anyhow::Result<ExitCode> {
         .build()
         .context("can't start the runtime")?;
     let code = runtime.block_on(serve(config));
-    runtime.shutdown_background();
+    // The process ends with everything in it. A shutdown would drop the warden's keeper, which ends the warden
+    // before it has ended the children that are left.
+    std::mem::forget(runtime);
     code
 }
 
@@ -56,6 +58,8 @@ fn start(config: Config) -> anyhow::Result<ExitCode> {
 struct Running {
     draining: CancellationToken,
     connections: TaskTracker,
+    /// No client is listened to any more.
+    deaf: CancellationToken,
     router: Arc<Router>,
     core: TaskTracker,
     supervisor: Supervisor,
@@ -87,6 +91,7 @@ async fn serve(config: Config) -> anyhow::Result<ExitCode> {
     let running = Running {
         draining: CancellationToken::new(),
         connections: TaskTracker::new(),
+        deaf: CancellationToken::new(),
         router: router.clone(),
         core,
         supervisor,
@@ -119,15 +124,17 @@ async fn serve(config: Config) -> anyhow::Result<ExitCode> {
         token: config.admin.token.clone(),
         path: config.listen.path.clone(),
     }));
-    running.connections.spawn(manifold_front::serve(
+    running.core.spawn(manifold_front::serve(
         clients,
         front,
         running.draining.clone(),
+        running.deaf.clone(),
         running.connections.clone(),
     ));
     running.core.spawn(manifold_front::serve(
         operators,
         admin,
+        running.admin.clone(),
         running.admin.clone(),
         running.core.clone(),
     ));
@@ -182,6 +189,7 @@ impl Running {
         if calls.is_err() {
             warn!("calls are still in flight: they are given up");
         }
+        self.deaf.cancel();
         // Downstream sessions get their DELETE, children their stop ladder.
         self.router.stop();
         let down = async {

@@ -8,7 +8,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use manifold_protocol::{Era, ExposedName, Naming, OriginalName, Raw, ServerName, meta};
 use serde::Serialize;
 
-use crate::listing::Item;
+use crate::{Health, listing::Item};
 
 /// The place of a server in the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -209,6 +209,21 @@ impl View {
     /// All exposed names of tools, in no order.
     pub fn tool_names(&self) -> impl Iterator<Item = &str> {
         self.tools.keys().map(ExposedName::as_str)
+    }
+
+    /// Whether a server is not in it that has never been listed.
+    pub(crate) fn lacks(&self, server: &ServerName) -> bool {
+        self.outcomes
+            .iter()
+            .any(|(name, outcome)| name == server && matches!(outcome, Outcome::Missing { .. }))
+    }
+
+    /// Whether it is known of every server how its start went.
+    pub(crate) fn is_settled(&self) -> bool {
+        let starting = Health::Starting.word();
+        self.outcomes.iter().all(
+            |(_, outcome)| !matches!(outcome, Outcome::Missing { state, .. } if *state == starting),
+        )
     }
 
     /// The result of `tools/list`, naming the servers that are missing.

@@ -220,25 +220,17 @@ impl Router {
         let mut version = self.store.version.subscribe();
         loop {
             version.mark_unchanged();
-            if Instant::now() >= self.list_until || self.is_settled(scope) {
-                break;
+            // What the catalog itself says: a server may be a moment ahead of it.
+            let catalog = self.store.current.load_full();
+            if Instant::now() >= self.list_until || catalog.view(scope).is_settled() {
+                return catalog;
             }
             if tokio::time::timeout_at(self.list_until, version.changed())
                 .await
                 .is_err()
             {
-                break;
+                return self.store.current.load_full();
             }
-        }
-        self.store.current.load_full()
-    }
-
-    fn is_settled(&self, scope: Scope) -> bool {
-        let settled =
-            |server: &Arc<Server>| server.items().is_some() || server.report().health.is_settled();
-        match scope {
-            Scope::Merged => self.servers.iter().all(settled),
-            Scope::Alone(ServerIndex(index)) => self.servers.get(index).is_none_or(settled),
         }
     }
 
@@ -300,11 +292,12 @@ impl Router {
                 .tool(exposed)
                 .map(|target| (target.server, target.name.clone()))
         };
-        if let Some(found) = found(&self.store.current.load()) {
+        let catalog = self.store.current.load_full();
+        if let Some(found) = found(&catalog) {
             return Ok(found);
         }
         let mut down = None;
-        for server in self.unlisted(scope, exposed) {
+        for server in self.unlisted(&catalog, scope, exposed) {
             let until = Instant::now() + server.settings().patience.silence;
             if let Err(error) = server.usable(until).await {
                 down.get_or_insert(error);
@@ -322,8 +315,9 @@ impl Router {
         })
     }
 
-    /// The servers that were never listed and whose prefix the name has.
-    fn unlisted(&self, scope: Scope, exposed: &str) -> Vec<Arc<Server>> {
+    /// The servers that are in no list yet and whose prefix the name has.
+    fn unlisted(&self, catalog: &Catalog, scope: Scope, exposed: &str) -> Vec<Arc<Server>> {
+        let view = catalog.view(scope);
         self.servers
             .iter()
             .enumerate()
@@ -331,7 +325,7 @@ impl Router {
                 Scope::Merged => server.settings().naming.could_expose(exposed),
                 Scope::Alone(alone) => alone == ServerIndex(*index),
             })
-            .filter(|(_, server)| server.settings().enabled && server.items().is_none())
+            .filter(|(_, server)| view.lacks(server.name()))
             .map(|(_, server)| server.clone())
             .collect()
     }

@@ -1,6 +1,7 @@
 //! A scripted HTTP server that remembers every request.
 
 use std::{
+    collections::BTreeMap,
     convert::Infallible,
     fmt,
     future::pending,
@@ -16,7 +17,7 @@ use http::{HeaderMap, Request, Response};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 use tokio::{
     net::TcpListener,
     task::{JoinHandle, JoinSet},
@@ -148,8 +149,18 @@ impl Seen {
     /// The method of the message; empty when there is none.
     #[must_use]
     pub fn method(&self) -> String {
-        let message = self.message();
-        message["method"].as_str().unwrap_or_default().to_owned()
+        let method = self.member("method");
+        method.trim_matches('"').to_owned()
+    }
+
+    /// The text of a member of the message, `null` when it is not there. Unlike [`Self::message`] it does not
+    /// mind what stands in the others.
+    #[must_use]
+    pub fn member(&self, name: &str) -> String {
+        let members: BTreeMap<String, &RawValue> =
+            serde_json::from_str(&self.body).unwrap_or_default();
+        let value = members.get(name).map(|value| value.get());
+        value.unwrap_or("null").to_owned()
     }
 
     /// The header's value, if it came once and is text.
@@ -196,7 +207,7 @@ impl Reaction {
 /// The text of the response to a request.
 #[must_use]
 pub fn answer(seen: &Seen, result: &str) -> String {
-    let id = &seen.message()["id"];
+    let id = seen.member("id");
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
 }
 
@@ -232,7 +243,7 @@ impl LegacyServer {
                 Reaction::result(seen, &format!(r#"{{"tools":{}}}"#, self.tools))
             }
             ("POST", "tools/call") => Reaction::result(seen, &self.result),
-            ("POST", _) if seen.message().get("id").is_none() => Reaction::status(202),
+            ("POST", _) if seen.member("id") == "null" => Reaction::status(202),
             ("DELETE", _) => {
                 lock(&self.sessions).retain(|known| known != session);
                 Reaction::status(200)
