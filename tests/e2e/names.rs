@@ -80,6 +80,7 @@ async fn a_tools_name_broke_the_whole_request() {
         "with/slash",
         "with space",
         "with_space",
+        "with,space",
         "caf\u{e9}",
         "1digit",
         "_underscore",
@@ -87,6 +88,8 @@ async fn a_tools_name_broke_the_whole_request() {
         &"a".repeat(34),
         &"b".repeat(60),
         &"c".repeat(64),
+        &format!("{}-{}", "m".repeat(60), "n".repeat(60)),
+        &format!("{}+{}", "m".repeat(60), "n".repeat(60)),
         &format!("{long}1"),
         &format!("{long}2"),
     ]

@@ -77,13 +77,14 @@ pub async fn serve<S, B>(
         }
         tasks.spawn(async move {
             let _seat = seat;
-            // The HTTP library's own timer starts with the first byte.
+            // The HTTP library's own timer starts with the first byte. Readiness alone may be a false alarm.
+            let mut first = [0];
             let begun = tokio::select! {
-                begun = tokio::time::timeout(HEAD_TIME, stream.readable()) => begun,
+                begun = tokio::time::timeout(HEAD_TIME, stream.peek(&mut first)) => begun,
                 () = drain.cancelled() => return,
             };
             match begun {
-                Ok(Ok(())) => {}
+                Ok(Ok(_)) => {}
                 Ok(Err(_)) | Err(_) => return,
             }
             let connection = builder.serve_connection(TokioIo::new(stream), service);
