@@ -114,9 +114,7 @@ impl Writer {
         let error = rpc_error(&error, self.shared.expose_stderr(&error));
         (error_message(&self.id, &error), StatusCode::OK)
     }
-}
 
-impl Writer {
     /// A client that has cancelled waits for no answer; one whose session was ended under the call does.
     fn cancelled(&self, by_session_end: bool) -> Step {
         if !by_session_end {

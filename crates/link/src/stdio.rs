@@ -341,7 +341,7 @@ impl Shared {
     }
 
     fn notification(&self, notification: Notification) {
-        let Notification { method, params, .. } = notification;
+        let Notification { method, params } = notification;
         if method == Method::Progress {
             let token = params.progress_token();
             let call = token.and_then(|token| LinkRequestId::from_raw(&token));
@@ -399,7 +399,7 @@ async fn read(shared: Arc<Shared>, mut stdout: LineReader, limit: usize) {
 }
 
 /// The last thing a child said on stderr, if it said anything there.
-pub(crate) fn last_stderr(child: &Child) -> Option<String> {
+fn last_stderr(child: &Child) -> Option<String> {
     let mut lines = child.log().tail(usize::MAX);
     lines.retain(|line| line.source == Source::Stderr);
     lines.pop().map(|line| line.text)

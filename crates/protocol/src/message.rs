@@ -40,8 +40,6 @@ pub struct Request {
 /// A notification.
 #[derive(Debug, Clone)]
 pub struct Notification {
-    /// The whole message, for passing it on.
-    pub text: Bytes,
     /// The method.
     pub method: Method,
     /// The params; absent and `null` are the same.
@@ -51,10 +49,6 @@ pub struct Notification {
 /// A response.
 #[derive(Debug, Clone)]
 pub struct Response {
-    /// The whole message, for passing it on.
-    pub text: Bytes,
-    /// Where the id stands in `text`; `None` where there is none.
-    pub id_span: Option<Span>,
     /// The id that is answered; null and absent ones are said by servers that could not read ours.
     pub id: IdField,
     /// The answer.
@@ -234,13 +228,8 @@ impl Found {
             return refuse(EnvelopeFault::Shape("\"jsonrpc\": \"2.0\" is missing"), id);
         }
         let Some(method) = self.method else {
-            return match response(text, self.id, self.result, self.error) {
-                Ok((text, id_span, outcome)) => Ok(Message::Response(Response {
-                    text,
-                    id_span,
-                    id,
-                    outcome,
-                })),
+            return match outcome(&text, self.result, self.error) {
+                Ok(outcome) => Ok(Message::Response(Response { id, outcome })),
                 Err(why) => refuse(EnvelopeFault::Shape(why), id),
             };
         };
@@ -254,11 +243,7 @@ impl Found {
             Field::Object(spans) => Params::new(&text, spans),
         };
         match id {
-            IdField::Absent => Ok(Message::Notification(Notification {
-                text,
-                method,
-                params,
-            })),
+            IdField::Absent => Ok(Message::Notification(Notification { method, params })),
             IdField::Id(id) => Ok(Message::Request(Request { id, method, params })),
             IdField::Null => refuse(EnvelopeFault::Shape("id must not be null"), id),
             IdField::Invalid => refuse(EnvelopeFault::Shape("id must be a string or a number"), id),
@@ -266,28 +251,26 @@ impl Found {
     }
 }
 
-fn response(
-    text: Bytes,
-    id_span: Option<Span>,
+fn outcome(
+    text: &Bytes,
     result: Field<ResultSpans>,
     error: Field<ErrorSpans>,
-) -> Result<(Bytes, Option<Span>, Outcome), &'static str> {
+) -> Result<Outcome, &'static str> {
     // `"error": null` beside a result, and the other way round, is what some servers write for "none".
-    let outcome = match (result, error) {
+    match (result, error) {
         (Field::Object(spans), Field::Absent | Field::Null) => {
-            Outcome::Result(ResultObject::new(&text, spans))
+            Ok(Outcome::Result(ResultObject::new(text, spans)))
         }
         (Field::Absent | Field::Null, Field::Object(spans)) => {
-            Outcome::Error(ErrorObject::new(&text, spans))
+            Ok(Outcome::Error(ErrorObject::new(text, spans)))
         }
         (Field::Absent | Field::Null, Field::Absent | Field::Null) => {
-            return Err("a message has a method, a result or an error");
+            Err("a message has a method, a result or an error")
         }
-        (Field::Object(_), Field::Object(_)) => return Err("both result and error are given"),
-        (Field::Other, _) => return Err("result must be an object"),
-        (_, Field::Other) => return Err("error must be an object"),
-    };
-    Ok((text, id_span, outcome))
+        (Field::Object(_), Field::Object(_)) => Err("both result and error are given"),
+        (Field::Other, _) => Err("result must be an object"),
+        (_, Field::Other) => Err("error must be an object"),
+    }
 }
 
 impl<T> Field<T> {

@@ -263,7 +263,7 @@ impl HttpExchange {
     }
 
     fn notification(&self, notification: Notification) -> Option<Event> {
-        let Notification { method, params, .. } = notification;
+        let Notification { method, params } = notification;
         if method == Method::Progress {
             let token = params.progress_token();
             let call = token.and_then(|token| LinkRequestId::from_raw(&token));
