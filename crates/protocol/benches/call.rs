@@ -89,11 +89,11 @@ fn splice_request(bencher: Bencher<'_, '_>, size: usize) {
     bencher.counter(BytesCount::new(size)).bench(|| {
         let params = params.edited(&ParamsEdit {
             name: Some("echo"),
-            progress_token: None,
             meta: MetaEdit {
                 drop: &meta::HOP_BY_HOP,
                 set: &[(meta::PROGRESS_TOKEN, Raw::of(&7))],
             },
+            ..ParamsEdit::default()
         });
         wire::request(LinkRequestId(7), "tools/call", &params)
     });

@@ -140,6 +140,15 @@ impl<'a> Scanner<'a> {
         self.byte()
     }
 
+    /// Takes one value of any type and returns its text.
+    ///
+    /// # Errors
+    /// When there is no valid value.
+    pub fn value(&mut self) -> Result<&'a [u8], ScanError> {
+        let span = self.skip()?;
+        Ok(self.text.get(span).unwrap_or_default())
+    }
+
     /// Takes one value of any type and says where it stood.
     ///
     /// # Errors

@@ -6,7 +6,10 @@
 pub mod error;
 pub mod header;
 pub mod id;
+pub mod item;
 pub mod json;
+pub mod level;
+mod links;
 pub mod message;
 pub mod meta;
 pub mod method;
@@ -17,18 +20,21 @@ pub mod raw;
 pub mod result;
 pub mod splice;
 pub mod sse;
+pub mod uri;
 pub mod version;
 pub mod wire;
 
 pub use error::{RpcError, code};
 pub use id::{IdField, LinkRequestId, RequestId};
+pub use item::{Item, Kind};
+pub use level::LogLevel;
 pub use message::{
     EnvelopeError, EnvelopeFault, Message, Notification, Outcome, Request, Response,
 };
 pub use meta::MetaEdit;
 pub use method::Method;
 pub use names::{ExposedName, Naming, OriginalName, ServerName};
-pub use params::{Params, ParamsEdit};
+pub use params::{Params, ParamsEdit, Reference};
 pub use raw::Raw;
 pub use result::{ErrorObject, ResultObject, ResultType};
 pub use version::{Era, ProtocolVersion};

@@ -326,6 +326,21 @@ fn valid_start(text: &[u8]) -> &[u8] {
     }
 }
 
+/// The elements of a batch, each of which should be a message (2025-03-26 basic, "Batching").
+///
+/// # Errors
+/// When the text is no array.
+pub fn elements(text: &Bytes) -> Result<Vec<Bytes>, ScanError> {
+    let mut spans = Vec::new();
+    let mut scanner = Scanner::new(text)?;
+    scanner.array(|scanner| {
+        spans.push(scanner.skip()?);
+        Ok(())
+    })?;
+    scanner.end()?;
+    Ok(spans.into_iter().map(|span| text.slice(span)).collect())
+}
+
 /// Takes the value of a member that may stand only once.
 pub(crate) fn once(scanner: &mut Scanner<'_>, place: &mut Option<Span>) -> Result<(), ScanError> {
     if place.is_some() {

@@ -3,7 +3,10 @@
 
 use bytes::{Bytes, BytesMut};
 
-use crate::{params::MetaMember, raw::Raw};
+use crate::{
+    json::{ScanError, ScanErrorKind, Scanner, Span},
+    raw::Raw,
+};
 
 /// The protocol version of a request (2026-07-28 basic, "`_meta`").
 pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -33,6 +36,24 @@ pub const HOP_BY_HOP: [&str; 5] = [
     PROGRESS_TOKEN,
 ];
 
+/// The most members of a `_meta` that are kept track of.
+const META_MEMBERS: usize = 64;
+
+/// Places inside a `_meta` object.
+#[derive(Debug, Clone)]
+pub(crate) struct MetaSpans {
+    pub(crate) whole: Span,
+    pub(crate) members: Vec<MetaMember>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct MetaMember {
+    pub(crate) key: Box<str>,
+    /// The member with its name, without the comma.
+    pub(crate) whole: Span,
+    pub(crate) value: Span,
+}
+
 /// A view of a `_meta` object.
 #[derive(Debug, Clone, Copy)]
 pub struct Meta<'a> {
@@ -47,6 +68,40 @@ pub struct MetaEdit<'a> {
     pub drop: &'a [&'a str],
     /// Members to put in; what was there under the same name goes.
     pub set: &'a [(&'a str, Raw)],
+}
+
+// === impl MetaSpans ===
+
+impl MetaSpans {
+    pub(crate) fn scan(scanner: &mut Scanner<'_>) -> Result<Self, ScanError> {
+        let mut members: Vec<MetaMember> = Vec::new();
+        // `"_meta": null` has no members; it is replaced when some must be added.
+        if scanner.peek() == Some(b'n') {
+            let whole = scanner.skip()?;
+            return Ok(Self { whole, members });
+        }
+        let whole = scanner.object(|scanner, key| {
+            if members.len() == META_MEMBERS {
+                return Err(scanner.error(ScanErrorKind::Members));
+            }
+            // A name that is no Unicode string is nobody's to look up, but it is kept.
+            let name = key
+                .decoded()
+                .unwrap_or_else(|| String::from_utf8_lossy(key.quoted()).into_owned());
+            if members.iter().any(|member| *member.key == *name) {
+                return Err(scanner.error(ScanErrorKind::Duplicate));
+            }
+            let start = key.start();
+            let value = scanner.skip()?;
+            members.push(MetaMember {
+                key: name.into(),
+                whole: start..value.end,
+                value,
+            });
+            Ok(())
+        })?;
+        Ok(Self { whole, members })
+    }
 }
 
 // === impl Meta ===

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::{
     id::{IdField, RequestId},
-    message::{EnvelopeError, EnvelopeFault, Message},
+    message::{self, EnvelopeError, EnvelopeFault, Message},
 };
 
 /// One line of a child's stdout.
@@ -77,20 +77,10 @@ fn is_meant(line: &[u8]) -> bool {
 }
 
 fn batch(line: &Bytes) -> Vec<Message> {
-    let mut spans = Vec::new();
-    let Ok(mut scanner) = crate::json::Scanner::new(line) else {
-        return Vec::new();
-    };
-    let whole = scanner.array(|scanner| {
-        spans.push(scanner.skip()?);
-        Ok(())
-    });
-    if whole.and_then(|_| scanner.end()).is_err() {
-        return Vec::new();
-    }
-    spans
+    let elements = message::elements(line).unwrap_or_default();
+    elements
         .into_iter()
-        .filter_map(|span| Message::parse(line.slice(span)).ok())
+        .filter_map(|element| Message::parse(element).ok())
         .collect()
 }
 

@@ -7,13 +7,10 @@ use bytes::{Bytes, BytesMut};
 use crate::{
     json::{Key, ScanError, ScanErrorKind, Scanner, Span},
     message::once,
-    meta::{Meta, MetaEdit},
+    meta::{Meta, MetaEdit, MetaSpans},
     raw::Raw,
     splice::Splice,
 };
-
-/// The most members of a `_meta` that are kept track of.
-const META_MEMBERS: usize = 64;
 
 /// The params of one message. Cheap to clone: the bytes are shared.
 #[derive(Debug, Clone)]
@@ -37,21 +34,27 @@ pub(crate) struct ParamsSpans {
     client_info: Option<Span>,
     progress_token: Option<Span>,
     request_id: Option<Span>,
+    /// The member with its name, without the comma.
+    task: Option<Span>,
+    reference: Option<Box<ReferenceSpans>>,
     meta: Option<MetaSpans>,
 }
 
-#[derive(Debug, Clone)]
-struct MetaSpans {
-    whole: Span,
-    members: Vec<MetaMember>,
+/// Places inside `ref` of `completion/complete`.
+#[derive(Debug, Clone, Default)]
+struct ReferenceSpans {
+    kind: Option<Span>,
+    name: Option<Span>,
+    uri: Option<Span>,
 }
 
-#[derive(Debug, Clone)]
-pub(crate) struct MetaMember {
-    pub(crate) key: Box<str>,
-    /// The member with its name, without the comma.
-    pub(crate) whole: Span,
-    pub(crate) value: Span,
+/// What a completion is for (2025-11-25 completion, "Reference Types").
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reference {
+    /// `ref/prompt`, by its name.
+    Prompt(String),
+    /// `ref/resource`, by its URI or template.
+    Resource(String),
 }
 
 /// What is changed in params on their way.
@@ -59,6 +62,12 @@ pub(crate) struct MetaMember {
 pub struct ParamsEdit<'a> {
     /// The value of `name`, replaced.
     pub name: Option<&'a str>,
+    /// The value of `uri`, replaced.
+    pub uri: Option<&'a str>,
+    /// The name or URI inside `ref`, replaced.
+    pub reference: Option<&'a str>,
+    /// Whether `task` is taken out.
+    pub drop_task: bool,
     /// The value of `progressToken` (of a progress notification), replaced.
     pub progress_token: Option<&'a Raw>,
     /// Changes in `_meta`.
@@ -81,6 +90,19 @@ impl ParamsSpans {
                 return Err(scanner.error(ScanErrorKind::Duplicate));
             }
             self.meta = Some(MetaSpans::scan(scanner)?);
+            return Ok(());
+        }
+        if key.is("ref") {
+            if self.reference.is_some() {
+                return Err(scanner.error(ScanErrorKind::Duplicate));
+            }
+            self.reference = Some(Box::new(ReferenceSpans::scan(scanner)?));
+            return Ok(());
+        }
+        if key.is("task") {
+            let mut value = self.task.take();
+            once(scanner, &mut value)?;
+            self.task = value.map(|value| key.start()..value.end);
             return Ok(());
         }
         let place = if key.is("name") {
@@ -108,37 +130,37 @@ impl ParamsSpans {
     }
 }
 
-// === impl MetaSpans ===
+// === impl ReferenceSpans ===
 
-impl MetaSpans {
+impl ReferenceSpans {
     fn scan(scanner: &mut Scanner<'_>) -> Result<Self, ScanError> {
-        let mut members: Vec<MetaMember> = Vec::new();
-        // `"_meta": null` has no members; it is replaced when some must be added.
-        if scanner.peek() == Some(b'n') {
-            let whole = scanner.skip()?;
-            return Ok(Self { whole, members });
+        let mut spans = Self::default();
+        if scanner.peek() != Some(b'{') {
+            scanner.skip()?;
+            return Ok(spans);
         }
-        let whole = scanner.object(|scanner, key| {
-            if members.len() == META_MEMBERS {
-                return Err(scanner.error(ScanErrorKind::Members));
+        scanner.object(|scanner, key| {
+            if key.is("type") {
+                once(scanner, &mut spans.kind)
+            } else if key.is("name") {
+                once(scanner, &mut spans.name)
+            } else if key.is("uri") {
+                once(scanner, &mut spans.uri)
+            } else {
+                Ok(())
             }
-            // A name that is no Unicode string is nobody's to look up, but it is kept.
-            let name = key
-                .decoded()
-                .unwrap_or_else(|| String::from_utf8_lossy(key.quoted()).into_owned());
-            if members.iter().any(|member| *member.key == *name) {
-                return Err(scanner.error(ScanErrorKind::Duplicate));
-            }
-            let start = key.start();
-            let value = scanner.skip()?;
-            members.push(MetaMember {
-                key: name.into(),
-                whole: start..value.end,
-                value,
-            });
-            Ok(())
         })?;
-        Ok(Self { whole, members })
+        Ok(spans)
+    }
+
+    /// Where the name or URI stands.
+    fn target(&self, text: &Bytes) -> Option<Span> {
+        let kind = Raw::scanned(text, self.kind.clone()?).to_text()?;
+        match kind.as_str() {
+            "ref/prompt" => self.name.clone(),
+            "ref/resource" => self.uri.clone(),
+            _ => None,
+        }
     }
 }
 
@@ -255,6 +277,17 @@ impl Params {
         self.raw_of(self.spans.request_id.as_ref())
     }
 
+    /// `ref` of `completion/complete`, if it is one that the protocol has.
+    #[must_use]
+    pub fn reference(&self) -> Option<Reference> {
+        let spans = self.spans.reference.as_ref()?;
+        match self.text_of(spans.kind.as_ref())?.as_str() {
+            "ref/prompt" => self.text_of(spans.name.as_ref()).map(Reference::Prompt),
+            "ref/resource" => self.text_of(spans.uri.as_ref()).map(Reference::Resource),
+            _ => None,
+        }
+    }
+
     /// The `_meta` object, if there is one.
     #[must_use]
     pub fn meta(&self) -> Option<Meta<'_>> {
@@ -277,6 +310,17 @@ impl Params {
         if let (Some(name), Some(span)) = (edit.name, &self.spans.name) {
             splice.replace(span.clone(), Raw::of(name).bytes().clone());
         }
+        if let (Some(uri), Some(span)) = (edit.uri, &self.spans.uri) {
+            splice.replace(span.clone(), Raw::of(uri).bytes().clone());
+        }
+        if let (Some(target), Some(spans)) = (edit.reference, &self.spans.reference)
+            && let Some(span) = spans.target(&self.text)
+        {
+            splice.replace(span, Raw::of(target).bytes().clone());
+        }
+        if let (true, Some(span)) = (edit.drop_task, &self.spans.task) {
+            splice.remove_member(span.clone());
+        }
         if let (Some(token), Some(span)) = (edit.progress_token, &self.spans.progress_token) {
             splice.replace(span.clone(), token.bytes().clone());
         }
@@ -296,7 +340,9 @@ impl Params {
             }
             (None, Some(members)) => {
                 let end = self.spans.whole.end - 1;
-                let comma: &[u8] = if self.spans.members == 0 { b"" } else { b"," };
+                let dropped = u32::from(edit.drop_task && self.spans.task.is_some());
+                let others = self.spans.members.saturating_sub(dropped);
+                let comma: &[u8] = if others == 0 { b"" } else { b"," };
                 splice.replace(
                     end..end,
                     wrap(&[comma, b"\"_meta\":{", members.as_slice(), b"}"]),

@@ -5,6 +5,7 @@ use bytes::{Bytes, BytesMut};
 use crate::{
     error::code,
     json::{Key, ScanError, Scanner, Span},
+    links,
     message::once,
     raw::Raw,
     splice::Splice,
@@ -33,6 +34,8 @@ pub(crate) struct ResultSpans {
     result_type: Option<Span>,
     is_error: Option<Span>,
     next_cursor: Option<Span>,
+    /// URIs of the server's resources.
+    links: Vec<Span>,
 }
 
 /// Places inside an error object.
@@ -73,6 +76,7 @@ impl ResultSpans {
         } else if key.is("nextCursor") {
             &mut self.next_cursor
         } else {
+            links::member(scanner, key, &mut self.links)?;
             return Ok(());
         };
         *place = Some(scanner.skip()?);
@@ -154,6 +158,24 @@ impl ResultObject {
     pub fn next_cursor(&self) -> Option<Raw> {
         let span = self.spans.next_cursor.as_ref()?;
         Some(Raw::scanned(&self.text, span.clone())).filter(|cursor| !cursor.is_null())
+    }
+
+    /// The result with the URIs of the server's resources translated by `link`; those it says nothing of, and
+    /// all other bytes, stay as they were.
+    #[must_use]
+    pub fn with_links(self, link: &dyn Fn(&str) -> Option<String>) -> Self {
+        if self.spans.links.is_empty() {
+            return self;
+        }
+        let mut splice = Splice::new(&self.text, self.spans.whole.clone());
+        links::translate(&mut splice, &self.text, &self.spans.links, link);
+        let text = splice.finish();
+        // What was spliced is what it was: an object.
+        let Ok(spans) = Scanner::new(&text).and_then(|mut scanner| ResultSpans::scan(&mut scanner))
+        else {
+            return self;
+        };
+        Self { text, spans }
     }
 
     /// The result with `members` put in front, all other bytes as they were. `members` are JSON members

@@ -29,6 +29,26 @@ impl<'a> Splice<'a> {
         self.edits.push((span, by));
     }
 
+    /// Takes an object's member out, with the comma that goes with it. `member` spans its name and value.
+    pub fn remove_member(&mut self, member: Span) {
+        let mut span = member;
+        let after = self.text.get(span.end..self.whole.end).unwrap_or_default();
+        let gap = after.iter().take_while(|byte| byte.is_ascii_whitespace());
+        let gap = gap.count();
+        if after.get(gap) == Some(&b',') {
+            span.end += gap + 1;
+        } else {
+            let before = self.text.get(self.whole.start..span.start);
+            let before = before.unwrap_or_default().iter().rev();
+            let gap = before.clone().take_while(|byte| byte.is_ascii_whitespace());
+            let gap = gap.count();
+            if before.clone().nth(gap) == Some(&b',') {
+                span.start -= gap + 1;
+            }
+        }
+        self.edits.push((span, Bytes::new()));
+    }
+
     /// The result. Without replacements it shares the text's bytes.
     #[must_use]
     pub fn finish(mut self) -> Bytes {

@@ -143,11 +143,60 @@ fn name_token_and_meta_are_spliced_and_every_other_byte_stays() {
             drop: &meta::HOP_BY_HOP,
             set: &[(meta::PROGRESS_TOKEN, token)],
         },
+        ..ParamsEdit::default()
     });
     assert_eq!(
         std::str::from_utf8(&edited).unwrap(),
         "{ \"arguments\" : {\"n\":9007199254740993.10, \"e\":1E+400,\"z\":-0.0,\"s\":\"\\ud83d\",\"d\":1,\"d\":2},\t\"name\":\"read \\\"x\\\"\" ,\
         \"_meta\":{\"x\": 1.0,\"y\":{ },\"progressToken\":77}, \"more\":[ 1 ]}"
+    );
+}
+
+#[test]
+fn uris_and_references_are_spliced_and_a_task_is_taken_out() {
+    let edit = ParamsEdit {
+        uri: Some("a:1"),
+        reference: Some("b"),
+        drop_task: true,
+        ..ParamsEdit::default()
+    };
+    for (text, edited) in [
+        (r#"{"uri":"s+a:1","x":1}"#, r#"{"uri":"a:1","x":1}"#),
+        (
+            r#"{"ref":{"type":"ref/prompt","name":"s__b"},"argument":{"name":"n"}}"#,
+            r#"{"ref":{"type":"ref/prompt","name":"b"},"argument":{"name":"n"}}"#,
+        ),
+        (
+            r#"{"ref":{"uri":"s+b","name":"n","type":"ref/resource"}}"#,
+            r#"{"ref":{"uri":"b","name":"n","type":"ref/resource"}}"#,
+        ),
+        (
+            r#"{"ref":{"type":"other","name":"n"}}"#,
+            r#"{"ref":{"type":"other","name":"n"}}"#,
+        ),
+        (r#"{"ref":7}"#, r#"{"ref":7}"#),
+        (r#"{"task":{"ttl":1}}"#, "{}"),
+        (r#"{"task":{"ttl":1} , "x":1}"#, r#"{ "x":1}"#),
+        (r#"{"x":1 , "task":{"ttl":1}}"#, r#"{"x":1 }"#),
+        (r#"{"x":1,"task":null,"y":2}"#, r#"{"x":1,"y":2}"#),
+    ] {
+        assert_eq!(params(text).edited(&edit), edited);
+    }
+    let with_meta = ParamsEdit {
+        drop_task: true,
+        meta: MetaEdit {
+            drop: &[],
+            set: &[("a", Raw::of(&1))],
+        },
+        ..ParamsEdit::default()
+    };
+    assert_eq!(
+        params(r#"{"task":1}"#).edited(&with_meta),
+        r#"{"_meta":{"a":1}}"#
+    );
+    assert_eq!(
+        params(r#"{"x":1,"task":1}"#).edited(&with_meta),
+        r#"{"x":1,"_meta":{"a":1}}"#
     );
 }
 
