@@ -24,13 +24,8 @@ pub(crate) const RESERVED: Keys = &[
 /// Keys and values which this crate reads and checks, but which the gateway does not act on yet. Taking a line out
 /// is all it needs to let one through.
 pub(crate) const NOT_YET: Keys = &[
-    ("", "views"),
     ("sessions", "max_age"),
     ("sessions", "key"),
-    ("servers.*", "start = \"lazy\""),
-    ("servers.*", "spare"),
-    ("servers.*", "forward_headers"),
-    ("servers.*", "cache"),
     ("servers.*", "transport = \"sse\""),
 ];
 

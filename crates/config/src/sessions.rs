@@ -40,6 +40,8 @@ pub struct Limits {
     pub concurrent_requests: usize,
     /// Children that start at once.
     pub children_starting: usize,
+    /// Entries on one page of a list toward clients; 0 for everything on one page.
+    pub page_size: usize,
 }
 
 // === impl SessionKey ===
@@ -102,6 +104,7 @@ pub(crate) fn read_limits(section: &mut Section<'_, '_>) -> Limits {
             .count("concurrent_requests", 1..=1_000_000, 64)
             .value,
         children_starting: section.count("children_starting", 1..=10_000, 4).value,
+        page_size: section.count("page_size", 0..=10_000, 0).value,
     }
 }
 

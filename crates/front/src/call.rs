@@ -3,20 +3,22 @@
 use std::{convert::Infallible, future::pending, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{Stream, stream};
 use http::{Response, StatusCode};
 use manifold_link::Note;
 use manifold_protocol::{
-    Era, Method, Outcome, ParamsEdit, Raw, RequestId, ResultType, RpcError, code, sse, wire,
+    Era, ErrorObject, Method, Outcome, Params, ParamsEdit, Raw, RequestId, ResultType, RpcError,
+    code, sse, wire,
 };
 use manifold_routing::{Activity, CallEvent, RouteError, RunningCall};
+use serde::Deserialize;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     accept::Accepted,
     body::{self, Body},
-    error::{error_message, rpc_error},
+    error::{error_message, rpc_error, unknown_resource_code},
     shared::Shared,
 };
 
@@ -32,6 +34,8 @@ pub(crate) struct Writer {
     pub(crate) token: Option<Raw>,
     /// Whether log messages of the call are wanted.
     pub(crate) logs: bool,
+    /// The resource that is asked for, as the client knows it.
+    pub(crate) resource: Option<String>,
     pub(crate) shared: Arc<Shared>,
 }
 
@@ -59,6 +63,12 @@ pub(crate) enum Life {
     },
 }
 
+/// `data` of the error for a resource that is not there.
+#[derive(Debug, Deserialize)]
+struct UnknownResource {
+    uri: String,
+}
+
 /// What happened to a call.
 #[derive(Debug)]
 enum Step {
@@ -68,6 +78,13 @@ enum Step {
     Last(Bytes, StatusCode),
     /// The client has cancelled it.
     Cancelled,
+}
+
+/// The resource that a request asks for.
+pub(crate) fn resource(method: &Method, params: &Params) -> Option<String> {
+    (*method == Method::ResourcesRead)
+        .then(|| params.uri())
+        .flatten()
 }
 
 // === impl Writer ===
@@ -103,6 +120,9 @@ impl Writer {
                 return (wire::result(&self.id, &raw), StatusCode::OK);
             }
             Ok(Outcome::Error(error)) => {
+                if let Some(error) = self.unknown_resource(&error) {
+                    return (error_message(&self.id, &error), StatusCode::OK);
+                }
                 let status = match (self.era, error.code()) {
                     (Era::Modern, code::MISSING_CAPABILITY) => StatusCode::BAD_REQUEST,
                     _ => StatusCode::OK,
@@ -111,8 +131,26 @@ impl Writer {
             }
             Err(error) => error,
         };
-        let error = rpc_error(&error, self.shared.expose_stderr(&error));
+        let error = rpc_error(&error, self.era, self.shared.expose_stderr(&error));
         (error_message(&self.id, &error), StatusCode::OK)
+    }
+
+    /// A server's word that it has no such resource, in the client's era and with the client's URI. `None` where the
+    /// server's own words are those already.
+    fn unknown_resource(&self, error: &ErrorObject) -> Option<RpcError> {
+        let uri = self.resource.as_deref()?;
+        let named = error.data().and_then(|data| data.read::<UnknownResource>());
+        let is_unknown = error.code() == code::RESOURCE_NOT_FOUND
+            || (error.code() == code::INVALID_PARAMS && named.is_some());
+        if !is_unknown {
+            return None;
+        }
+        let code = unknown_resource_code(self.era);
+        let is_said = named.is_none_or(|named| named.uri == uri);
+        if error.code() == code && is_said {
+            return None;
+        }
+        Some(RpcError::new(code, error.message()).with_data(&serde_json::json!({ "uri": uri })))
     }
 
     /// A client that has cancelled waits for no answer; one whose session was ended under the call does.
@@ -171,6 +209,27 @@ impl Answering {
                 Step::Cancelled => return body::events(stream::empty()),
             }
         }
+    }
+
+    /// Waits for the answer alone; none when the client has cancelled.
+    pub(crate) async fn last(mut self) -> Option<Bytes> {
+        loop {
+            match self.step().await {
+                Step::Last(message, _) => return Some(message),
+                Step::Message(_) => {}
+                Step::Cancelled => return None,
+            }
+        }
+    }
+
+    /// The call as a stream of events.
+    pub(crate) fn events(self, keepalive: Duration) -> impl Stream<Item = Bytes> + Send {
+        let state = Streaming {
+            first: None,
+            call: Some(self),
+            beat: heartbeat(keepalive),
+        };
+        stream::unfold(state, Streaming::next)
     }
 
     /// The rest of the call as a stream of events, after `first`.

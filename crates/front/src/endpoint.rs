@@ -12,12 +12,13 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Method as Verb, Request, Response, header};
 use http_body::Body as HttpBody;
 use http_body_util::BodyExt;
-use manifold_protocol::{Message, Method, ProtocolVersion, meta};
+use manifold_protocol::{EnvelopeFault, Message, Method, ProtocolVersion, meta};
 use manifold_routing::Scope;
 use tower::Service;
 
 use crate::{
     accept::{self, Accepted},
+    batch,
     body::Body,
     call::Reply,
     error::Refusal,
@@ -90,8 +91,11 @@ async fn post(shared: &Arc<Shared>, scope: Scope, head: &HeaderMap, text: Bytes)
     if accepted.is_none() {
         return Refusal::Accept.respond(None);
     }
-    let message = match Message::parse(text) {
+    let message = match Message::parse(text.clone()) {
         Ok(message) => message,
+        Err(error) if matches!(error.fault, EnvelopeFault::Batch) => {
+            return batch::post(shared, scope, head, accepted, &text, error).await;
+        }
         Err(error) => return Refusal::Envelope(error).respond(None),
     };
     if is_modern_message(head, &message) {

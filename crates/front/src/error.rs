@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use manifold_link::LinkError;
 use manifold_protocol::{
-    EnvelopeError, EnvelopeFault, RequestId, RpcError, ServerName, code, wire,
+    EnvelopeError, EnvelopeFault, Era, RequestId, RpcError, ServerName, code, wire,
 };
 use manifold_routing::RouteError;
 use serde::Serialize;
@@ -47,6 +47,10 @@ pub(crate) enum Refusal {
     SessionsFull,
     #[error("Too many streams are open in this session")]
     StreamsFull,
+    #[error("Invalid request: a batch may hold {0} messages")]
+    BatchTooLong(usize),
+    #[error("Invalid request: initialize can't be part of a batch")]
+    BatchInitialize,
     #[error("The gateway is shutting down; try again later")]
     Draining,
     #[error("Not found")]
@@ -73,9 +77,11 @@ impl Refusal {
             Self::Body(_) => StatusCode::REQUEST_TIMEOUT,
             Self::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Accept => StatusCode::NOT_ACCEPTABLE,
-            Self::Envelope(_) | Self::SessionMissing | Self::VersionHeader => {
-                StatusCode::BAD_REQUEST
-            }
+            Self::Envelope(_)
+            | Self::SessionMissing
+            | Self::VersionHeader
+            | Self::BatchTooLong(_)
+            | Self::BatchInitialize => StatusCode::BAD_REQUEST,
             Self::SessionUnknown | Self::Path => StatusCode::NOT_FOUND,
             Self::SessionsFull | Self::Draining => StatusCode::SERVICE_UNAVAILABLE,
             Self::StreamsFull => StatusCode::CONFLICT,
@@ -124,16 +130,29 @@ impl Refusal {
 
 /// The JSON-RPC error of a request that has no answer from a server. `expose_stderr` says whether the
 /// server's configuration lets clients see its last words.
-pub(crate) fn rpc_error(error: &RouteError, expose_stderr: bool) -> RpcError {
+pub(crate) fn rpc_error(error: &RouteError, era: Era, expose_stderr: bool) -> RpcError {
     match error {
-        RouteError::UnknownTool { name, nearest } => {
+        RouteError::UnknownName {
+            kind,
+            name,
+            nearest,
+        } => {
             let hint = match nearest.first() {
                 Some(near) => format!("; did you mean {near:?}?"),
                 None => String::new(),
             };
-            RpcError::new(code::INVALID_PARAMS, format!("Unknown tool {name:?}{hint}"))
-                .with_data(&serde_json::json!({ "nearest": nearest }))
+            let kind = kind.word();
+            RpcError::new(
+                code::INVALID_PARAMS,
+                format!("Unknown {kind} {name:?}{hint}"),
+            )
+            .with_data(&serde_json::json!({ "nearest": nearest }))
         }
+        RouteError::UnknownResource { uri } => RpcError::new(
+            unknown_resource_code(era),
+            format!("Resource not found: {uri}"),
+        )
+        .with_data(&serde_json::json!({ "uri": uri })),
         RouteError::InvalidParams(why) => {
             RpcError::new(code::INVALID_PARAMS, format!("Invalid params: {why}"))
         }
@@ -185,6 +204,14 @@ pub(crate) fn rpc_error(error: &RouteError, expose_stderr: bool) -> RpcError {
     }
 }
 
+/// The code for a resource that is not there (2025-11-25 resources and 2026-07-28 resources, "Error Handling").
+pub(crate) fn unknown_resource_code(era: Era) -> i64 {
+    match era {
+        Era::Legacy => code::RESOURCE_NOT_FOUND,
+        Era::Modern => code::INVALID_PARAMS,
+    }
+}
+
 fn link_error(
     server: &ServerName,
     error: &LinkError,
@@ -233,6 +260,17 @@ pub(crate) fn too_many_requests(limit: usize) -> RpcError {
     }))
 }
 
+/// The same for sets of forwarded headers.
+pub(crate) fn too_many_callers() -> RpcError {
+    RpcError::new(
+        code::BUSY,
+        "Too many different sets of forwarded headers are in use at a time",
+    )
+    .with_data(&serde_json::json!({
+        "server": null, "state": "ready", "reason": "the cap of forwarded headers is reached",
+    }))
+}
+
 fn public(error: &LinkError, expose_stderr: bool) -> String {
     match error.last_stderr().filter(|_| expose_stderr) {
         Some(line) => format!("{} (stderr: {line})", error.public()),
@@ -278,7 +316,7 @@ mod tests {
             error: spawn,
             state: "ready",
         };
-        let error = rpc_error(&error, true);
+        let error = rpc_error(&error, Era::Legacy, true);
         assert_eq!(error.code, code::SERVER_DOWN);
         assert!(error.message.contains("files"));
         assert!(!error.to_raw().as_str().contains("/opt"));
@@ -291,8 +329,13 @@ mod tests {
             }),
             retry_after: Some(Duration::from_millis(1500)),
         };
-        assert!(!rpc_error(&down, false).to_raw().as_str().contains("secret"));
-        let text = rpc_error(&down, true);
+        assert!(
+            !rpc_error(&down, Era::Legacy, false)
+                .to_raw()
+                .as_str()
+                .contains("secret")
+        );
+        let text = rpc_error(&down, Era::Legacy, true);
         assert!(text.to_raw().as_str().contains("secret"));
         assert!(
             text.data

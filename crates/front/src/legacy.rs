@@ -6,24 +6,37 @@ use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use manifold_protocol::{
-    Era, Message, Method, Params, ProtocolVersion, Raw, Request, RequestId, RpcError, code, meta,
-    sse, wire,
+    Era, Kind, LogLevel, Message, Method, Notification, Params, ProtocolVersion, Raw, Request,
+    RequestId, RpcError, code, meta, sse, wire,
 };
-use manifold_routing::{Activity, ClientHello, Principal, Scope, Session, SessionId, ToolCall};
-use tokio::time::Interval;
-use tokio_util::sync::CancellationToken;
+use manifold_routing::{
+    Activity, Caller, ClientHello, Forwarded, Principal, Scope, Session, SessionId,
+};
+use serde::Serialize;
 
 use crate::{
     accept::Accepted,
+    announce::{Announcing, Audience},
     body::{self, Body},
-    call::{Answering, Life, Writer, heartbeat},
-    error::{Refusal, too_many_requests},
-    headers,
+    call::{Answering, Life, Writer, resource},
+    error::{Refusal, too_many_callers, too_many_requests},
+    headers, lists,
     shared::{Shared, client_info},
 };
 
 /// The most GET streams of one session.
 const STREAMS: usize = 16;
+
+/// What `initialize` is answered with (2025-11-25 lifecycle, "Initialization").
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct InitializeResult<'a> {
+    protocol_version: &'a str,
+    capabilities: Raw,
+    server_info: &'a Raw,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instructions: Option<&'a str>,
+}
 
 /// Answers a POST.
 pub(crate) async fn post(
@@ -36,7 +49,7 @@ pub(crate) async fn post(
     if let Message::Request(request) = &message
         && request.method == Method::Initialize
     {
-        return initialize(shared, scope, request, accepted);
+        return initialize(shared, scope, request, accepted).await;
     }
     let id = match &message {
         Message::Request(request) => Some(&request.id),
@@ -51,11 +64,13 @@ pub(crate) async fn post(
         return Refusal::Draining.respond(id);
     }
     match message {
-        Message::Request(request) => answer(shared, &session, accepted, request).await,
+        Message::Request(request) => {
+            let forwarded = shared.forwarded(head);
+            let answer = answer(shared, &session, &forwarded, request).await;
+            answer.respond(accepted).await
+        }
         Message::Notification(notification) => {
-            if notification.method == Method::Cancelled {
-                cancel(&session, &notification.params);
-            }
+            notified(&session, &notification);
             body::status(StatusCode::ACCEPTED)
         }
         // Servers are offered nothing to ask for: an answer is to no question of ours.
@@ -75,15 +90,24 @@ pub(crate) fn get(shared: &Arc<Shared>, scope: Scope, head: &HeaderMap) -> Respo
     let Some(activity) = session.stream(STREAMS) else {
         return Refusal::StreamsFull.respond(None);
     };
-    let state = Listening {
-        ended: session.ended().clone(),
-        draining: shared.draining.clone(),
-        _activity: activity,
-        beat: heartbeat(shared.settings.keepalive),
-        // The first bytes at once: some clients and proxies wait for them.
-        begun: false,
+    let Some(caller) = session.callers().with(&shared.forwarded(head)) else {
+        return Refusal::StreamsFull.respond(None);
     };
-    body::events(stream::unfold(state, Listening::next))
+    let stream = Announcing::new(
+        Listener {
+            shared: shared.clone(),
+            session: session.clone(),
+            caller: caller.clone(),
+            _activity: activity,
+        },
+        shared.router.changes(&caller),
+        session.ended().clone(),
+        shared.draining.clone(),
+        shared.settings.keepalive,
+        // The first bytes at once: some clients and proxies wait for them.
+        sse::comment(),
+    );
+    body::events(stream::unfold(stream, Announcing::next))
 }
 
 /// Ends a session.
@@ -98,7 +122,11 @@ pub(crate) fn delete(shared: &Arc<Shared>, scope: Scope, head: &HeaderMap) -> Re
 }
 
 /// The session that the headers name, if it is this path's and this client's.
-fn session(shared: &Shared, scope: Scope, head: &HeaderMap) -> Result<Arc<Session>, Refusal> {
+pub(crate) fn session(
+    shared: &Shared,
+    scope: Scope,
+    head: &HeaderMap,
+) -> Result<Arc<Session>, Refusal> {
     check_version(head)?;
     let mut ids = head.get_all(headers::SESSION_ID).iter();
     let id = match (ids.next(), ids.next()) {
@@ -132,7 +160,7 @@ fn check_version(head: &HeaderMap) -> Result<(), Refusal> {
     Err(Refusal::VersionHeader)
 }
 
-fn initialize(
+async fn initialize(
     shared: &Shared,
     scope: Scope,
     request: &Request,
@@ -149,101 +177,193 @@ fn initialize(
         return refuse(accepted, &request.id, &error);
     };
     let version = ProtocolVersion::negotiate(&asked);
+    let router = &shared.router;
+    let nobody = router.anonymous().plain();
+    let surface = match scope {
+        // What one server declares is not known before it is up.
+        Scope::Alone(_) => router.lists(nobody, scope).await,
+        Scope::Merged | Scope::View(_) => router.surface(nobody, scope),
+    };
     let hello = ClientHello {
         principal: Principal::Anonymous,
         version,
         scope,
         client_info: client_info(request.params.client_info()),
+        known: surface.fingerprints(),
     };
-    let Ok(session) = shared.router.open_session(hello) else {
+    let Ok(session) = router.open_session(hello) else {
         return Refusal::SessionsFull.respond(Some(&request.id));
     };
-    let result = Raw::of(&serde_json::json!({
-        "protocolVersion": version.as_str(),
-        "capabilities": { "tools": {} },
-        "serverInfo": &shared.server_info,
-    }));
-    let mut response = message(accepted, &request.id, &result);
+    let result = InitializeResult {
+        protocol_version: version.as_str(),
+        capabilities: surface.capabilities().to_raw(),
+        server_info: &shared.server_info,
+        instructions: surface.instructions(),
+    };
+    let mut response = message(accepted, &request.id, &Raw::of(&result));
     if let Ok(id) = HeaderValue::from_str(&session.id().to_string()) {
         response.headers_mut().insert(headers::SESSION_ID, id);
     }
     response
 }
 
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "methods are an open set: all others are unknown here"
-)]
-async fn answer(
-    shared: &Arc<Shared>,
-    session: &Arc<Session>,
-    accepted: Accepted,
-    request: Request,
-) -> Response<Body> {
-    let Request { id, method, params } = request;
-    match method {
-        Method::Ping => message(accepted, &id, &Raw::of(&serde_json::Map::new())),
-        Method::ToolsList => {
-            if params.cursor().is_some_and(|cursor| !cursor.is_null()) {
-                return refuse(accepted, &id, &unknown_cursor());
-            }
-            let catalog = shared.router.catalog(session.scope()).await;
-            message(
-                accepted,
-                &id,
-                catalog.view(session.scope()).tools_list(Era::Legacy),
-            )
-        }
-        Method::ToolsCall => call(shared, session, accepted, id, params).await,
-        other => {
-            let error = RpcError::new(code::METHOD_NOT_FOUND, format!("Method not found: {other}"));
-            refuse(accepted, &id, &error)
+/// What a request comes to: an answer that is known at once, or a call.
+pub(crate) enum Answer {
+    /// The whole message.
+    Ready(Bytes),
+    /// A call that a server answers.
+    Call(Box<Answering>),
+}
+
+impl Answer {
+    /// The response to a request that came alone.
+    async fn respond(self, accepted: Accepted) -> Response<Body> {
+        match self {
+            Self::Ready(message) => answer_with(accepted, message),
+            Self::Call(call) => call.respond(accepted).await,
         }
     }
 }
 
-async fn call(
+/// Works on a request of a session.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "methods are an open set: all others are unknown here"
+)]
+pub(crate) async fn answer(
     shared: &Arc<Shared>,
     session: &Arc<Session>,
-    accepted: Accepted,
+    forwarded: &Forwarded,
+    request: Request,
+) -> Answer {
+    let Some(caller) = session.callers().with(forwarded) else {
+        return Answer::error(&request.id, &too_many_callers());
+    };
+    let Request { id, method, params } = request;
+    if let Some(kind) = lists::kind(&method) {
+        return list(shared, session, &caller, kind, &id, &params).await;
+    }
+    if manifold_routing::Request::is_routed(&method) {
+        return call(shared, session, caller, id, method, params);
+    }
+    match method {
+        Method::Ping => Answer::result(&id, &Raw::of(&serde_json::Map::new())),
+        Method::LoggingSetLevel => set_level(shared, session, &caller, &id, &params),
+        other => Answer::error(&id, &lists::unknown_method(&other)),
+    }
+}
+
+async fn list(
+    shared: &Shared,
+    session: &Session,
+    caller: &Caller,
+    kind: Kind,
+    id: &RequestId,
+    params: &Params,
+) -> Answer {
+    let surface = shared.router.lists(caller, session.scope()).await;
+    if !surface.capabilities().lists(kind) {
+        return Answer::error(id, &lists::unknown_method(&lists::method(kind)));
+    }
+    match lists::page(
+        &surface,
+        kind,
+        Era::Legacy,
+        params,
+        shared.settings.page_size,
+    ) {
+        Ok(page) => {
+            if lists::is_first(params) {
+                session.shown(kind, surface.fingerprints());
+            }
+            Answer::result(id, &page)
+        }
+        Err(error) => Answer::error(id, &error),
+    }
+}
+
+/// The level is remembered for the session's links, and told to those that are up
+/// (2025-11-25 logging, "Setting Log Level").
+fn set_level(
+    shared: &Shared,
+    session: &Arc<Session>,
+    caller: &Caller,
+    id: &RequestId,
+    params: &Params,
+) -> Answer {
+    let surface = shared.router.surface(caller, session.scope());
+    if !surface.capabilities().logging() {
+        return Answer::error(id, &lists::unknown_method(&Method::LoggingSetLevel));
+    }
+    let Some(level) = params.level().and_then(|level| LogLevel::parse(&level)) else {
+        let error = RpcError::new(
+            code::INVALID_PARAMS,
+            format!(
+                "Invalid params: level must be one of {}",
+                LogLevel::NAMES.join(", ")
+            ),
+        );
+        return Answer::error(id, &error);
+    };
+    shared.router.set_log_level(session, level);
+    Answer::result(id, &Raw::of(&serde_json::Map::new()))
+}
+
+fn call(
+    shared: &Arc<Shared>,
+    session: &Arc<Session>,
+    caller: Arc<Caller>,
     id: RequestId,
+    method: Method,
     params: Params,
-) -> Response<Body> {
+) -> Answer {
     let limit = shared.settings.concurrent_requests;
     let Some((activity, cancelled)) = session.call(&id, limit) else {
-        shared.router.refuse_busy(&Method::ToolsCall);
-        return refuse(accepted, &id, &too_many_requests(limit));
+        shared.router.refuse_busy(&method);
+        return Answer::error(&id, &too_many_requests(limit));
     };
     let token = params
         .meta()
         .and_then(|meta| meta.get(meta::PROGRESS_TOKEN));
-    let call = ToolCall {
+    let writer = Writer {
+        id,
+        era: Era::Legacy,
+        token: token.clone(),
+        logs: true,
+        resource: resource(&method, &params),
+        shared: shared.clone(),
+    };
+    let request = manifold_routing::Request {
+        method,
         params,
         origin: session.origin(),
         progress: token.is_some(),
     };
-    let running = shared
-        .router
-        .call_tool(session.caller().clone(), session.scope(), call);
-    let writer = Writer {
-        id,
-        era: Era::Legacy,
-        token,
-        logs: true,
-        shared: shared.clone(),
-    };
+    let running = shared.router.call(caller, session.scope(), request);
     let life = Life::Session {
         activity: Some(activity),
         cancelled,
     };
-    Answering::new(running, writer, life)
-        .respond(accepted)
-        .await
+    Answer::Call(Box::new(Answering::new(running, writer, life)))
 }
 
-fn cancel(session: &Session, params: &Params) {
-    let id = params.request_id().and_then(RequestId::from_raw);
-    if let Some(id) = id {
+impl Answer {
+    fn result(id: &RequestId, result: &Raw) -> Self {
+        Self::Ready(wire::result(id, result))
+    }
+
+    fn error(id: &RequestId, error: &RpcError) -> Self {
+        Self::Ready(wire::error(Some(id), &error.to_raw()))
+    }
+}
+
+/// Works on a notification of a session. None of those for servers have a meaning here yet.
+pub(crate) fn notified(session: &Session, notification: &Notification) {
+    if notification.method != Method::Cancelled {
+        return;
+    }
+    let id = notification.params.request_id();
+    if let Some(id) = id.and_then(RequestId::from_raw) {
         session.cancel(&id);
     }
 }
@@ -265,30 +385,28 @@ fn answer_with(accepted: Accepted, text: Bytes) -> Response<Body> {
     body::events(stream::iter([sse::message(&text)]))
 }
 
-/// Lists are one page: no cursor was ever given out (2025-11-25 pagination, "Error Handling").
-pub(crate) fn unknown_cursor() -> RpcError {
-    RpcError::new(code::INVALID_PARAMS, "Invalid params: unknown cursor")
-}
-
-/// An open GET stream.
-struct Listening {
-    ended: CancellationToken,
-    draining: CancellationToken,
+/// A session on its GET stream.
+struct Listener {
+    shared: Arc<Shared>,
+    session: Arc<Session>,
+    caller: Arc<Caller>,
     _activity: Activity,
-    beat: Interval,
-    begun: bool,
 }
 
-impl Listening {
-    async fn next(mut self) -> Option<(Bytes, Self)> {
-        if !self.begun {
-            self.begun = true;
-            return Some((sse::comment(), self));
-        }
-        tokio::select! {
-            _ = self.beat.tick() => Some((sse::comment(), self)),
-            () = self.ended.cancelled() => None,
-            () = self.draining.cancelled() => None,
-        }
+impl Audience for Listener {
+    fn tell(&mut self) -> Vec<Bytes> {
+        let surface = self
+            .shared
+            .router
+            .surface(&self.caller, self.session.scope());
+        self.session
+            .tell(surface.fingerprints())
+            .iter()
+            .map(|method| wire::notification(method.as_str(), b""))
+            .collect()
+    }
+
+    fn farewell(&self) -> Option<Bytes> {
+        None
     }
 }

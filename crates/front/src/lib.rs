@@ -4,6 +4,8 @@
 //! This crate knows no processes.
 
 mod accept;
+mod announce;
+mod batch;
 mod body;
 mod call;
 mod endpoint;
@@ -11,6 +13,8 @@ mod error;
 mod guard;
 mod headers;
 mod legacy;
+mod listen;
+mod lists;
 mod metrics;
 mod modern;
 mod pages;

@@ -5,23 +5,26 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName, Response, StatusCode};
 use manifold_link::Origin;
 use manifold_protocol::{
-    Era, Message, Method, Params, ProtocolVersion, Raw, Request, RpcError, code, header, meta,
+    Era, Message, Method, Params, ProtocolVersion, Raw, Request, RequestId, RpcError, code, header,
+    meta,
 };
-use manifold_routing::{Scope, ToolCall};
+use manifold_routing::{Caller, Forwarded, Scope, Surface};
+use serde::Serialize;
 
 use crate::{
     accept::Accepted,
     body::{self, Body},
-    call::{Answering, Life, Writer},
-    error::{Refusal, respond, too_many_requests},
+    call::{Answering, Life, Writer, resource},
+    error::{Refusal, respond, too_many_callers, too_many_requests},
     headers,
-    legacy::{message as json_message, refuse, unknown_cursor},
+    legacy::{message as json_message, refuse},
+    listen, lists,
     shared::{Shared, client_info},
 };
 
 /// What a valid request says of its client.
 #[derive(Debug)]
-struct Caller {
+struct Client {
     origin: Origin,
     token: Option<Raw>,
 }
@@ -49,11 +52,12 @@ pub(crate) async fn post(
     if shared.draining.is_cancelled() {
         return Refusal::Draining.respond(Some(&request.id));
     }
-    let caller = match validate(head, &request) {
-        Ok(caller) => caller,
+    let client = match validate(head, &request) {
+        Ok(client) => client,
         Err(error) => return respond(StatusCode::BAD_REQUEST, &request.id, &error),
     };
-    answer(shared, scope, accepted, request, caller).await
+    let forwarded = shared.forwarded(head);
+    answer(shared, scope, &forwarded, accepted, request, client).await
 }
 
 #[expect(
@@ -63,72 +67,138 @@ pub(crate) async fn post(
 async fn answer(
     shared: &Arc<Shared>,
     scope: Scope,
+    forwarded: &Forwarded,
     accepted: Accepted,
     request: Request,
-    caller: Caller,
+    client: Client,
 ) -> Response<Body> {
+    let Some(caller) = shared.router.anonymous().with(forwarded) else {
+        return refuse(accepted, &request.id, &too_many_callers());
+    };
     let Request { id, method, params } = request;
+    if let Some(kind) = lists::kind(&method) {
+        let surface = shared.router.lists(&caller, scope).await;
+        if !surface.capabilities().lists(kind) {
+            return not_found(&id, &method);
+        }
+        let size = shared.settings.page_size;
+        return match lists::page(&surface, kind, Era::Modern, &params, size) {
+            Ok(page) => json_message(accepted, &id, &page),
+            Err(error) => refuse(accepted, &id, &error),
+        };
+    }
+    if manifold_routing::Request::is_routed(&method) {
+        let call = Call {
+            id,
+            method,
+            params,
+            client,
+        };
+        return call.respond(shared, caller, scope, accepted).await;
+    }
     match method {
-        Method::ServerDiscover => json_message(accepted, &id, &discover(shared)),
-        Method::ToolsList => {
-            if params.cursor().is_some_and(|cursor| !cursor.is_null()) {
-                return refuse(accepted, &id, &unknown_cursor());
-            }
-            let catalog = shared.router.catalog(scope).await;
-            json_message(accepted, &id, catalog.view(scope).tools_list(Era::Modern))
-        }
-        Method::ToolsCall => {
-            let limit = shared.settings.concurrent_requests;
-            let Ok(permit) = shared.anonymous.clone().try_acquire_owned() else {
-                shared.router.refuse_busy(&Method::ToolsCall);
-                return refuse(accepted, &id, &too_many_requests(limit));
+        Method::ServerDiscover => {
+            let surface = match scope {
+                Scope::Alone(_) => shared.router.lists(&caller, scope).await,
+                Scope::Merged | Scope::View(_) => shared.router.surface(&caller, scope),
             };
-            let logs = caller.origin.log_level.is_some();
-            let call = ToolCall {
-                params,
-                origin: caller.origin,
-                progress: caller.token.is_some(),
-            };
-            let router = &shared.router;
-            let running = router.call_tool(router.anonymous().clone(), scope, call);
-            let writer = Writer {
-                id,
-                era: Era::Modern,
-                token: caller.token,
-                logs,
-                shared: shared.clone(),
-            };
-            Answering::new(running, writer, Life::Request { _permit: permit })
-                .respond(accepted)
-                .await
+            json_message(accepted, &id, &discover(shared, &surface))
         }
-        other => {
-            let error = RpcError::new(code::METHOD_NOT_FOUND, format!("Method not found: {other}"));
-            respond(StatusCode::NOT_FOUND, &id, &error)
+        Method::SubscriptionsListen if !accepted.events => Refusal::Accept.respond(Some(&id)),
+        Method::SubscriptionsListen => {
+            let Ok(permit) = shared.listeners.clone().try_acquire_owned() else {
+                return Refusal::StreamsFull.respond(Some(&id));
+            };
+            let opened = listen::open(shared, caller, scope, id.clone(), &params, permit);
+            opened.unwrap_or_else(|error| refuse(accepted, &id, &error))
         }
+        other => not_found(&id, &other),
     }
 }
 
-/// `DiscoverResult` (2026-07-28 discover).
-fn discover(shared: &Shared) -> Raw {
-    let versions: Vec<&str> = ProtocolVersion::ALL
+/// A request that a server answers.
+struct Call {
+    id: RequestId,
+    method: Method,
+    params: Params,
+    client: Client,
+}
+
+impl Call {
+    async fn respond(
+        self,
+        shared: &Arc<Shared>,
+        caller: Arc<Caller>,
+        scope: Scope,
+        accepted: Accepted,
+    ) -> Response<Body> {
+        let limit = shared.settings.concurrent_requests;
+        let Ok(permit) = shared.anonymous.clone().try_acquire_owned() else {
+            shared.router.refuse_busy(&self.method);
+            return refuse(accepted, &self.id, &too_many_requests(limit));
+        };
+        let writer = Writer {
+            id: self.id,
+            era: Era::Modern,
+            logs: self.client.origin.log_level.is_some(),
+            resource: resource(&self.method, &self.params),
+            token: self.client.token.clone(),
+            shared: shared.clone(),
+        };
+        let request = manifold_routing::Request {
+            method: self.method,
+            params: self.params,
+            origin: self.client.origin,
+            progress: self.client.token.is_some(),
+        };
+        let running = shared.router.call(caller, scope, request);
+        Answering::new(running, writer, Life::Request { _permit: permit })
+            .respond(accepted)
+            .await
+    }
+}
+
+/// Unknown and removed methods have a status of their own (2026-07-28 streamable-http, "Server Validation").
+fn not_found(id: &RequestId, method: &Method) -> Response<Body> {
+    respond(StatusCode::NOT_FOUND, id, &lists::unknown_method(method))
+}
+
+/// What `server/discover` is answered with (2026-07-28 discover).
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct DiscoverResult<'a> {
+    result_type: &'static str,
+    supported_versions: Vec<&'static str>,
+    capabilities: Raw,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instructions: Option<&'a str>,
+    ttl_ms: u64,
+    cache_scope: &'static str,
+    #[serde(rename = "_meta")]
+    meta: serde_json::Value,
+}
+
+fn discover(shared: &Shared, surface: &Surface) -> Raw {
+    let versions = ProtocolVersion::ALL
         .iter()
         .rev()
         .map(|version| version.as_str())
         .collect();
-    Raw::of(&serde_json::json!({
-        "resultType": "complete",
-        "supportedVersions": versions,
-        "capabilities": { "tools": {} },
-        "ttlMs": 0,
-        "cacheScope": "private",
-        "_meta": { (meta::SERVER_INFO): &shared.server_info },
-    }))
+    Raw::of(&DiscoverResult {
+        result_type: "complete",
+        supported_versions: versions,
+        capabilities: surface.capabilities().to_raw(),
+        instructions: surface.instructions(),
+        // What is behind us may change at any time.
+        ttl_ms: 0,
+        cache_scope: "private",
+        meta: serde_json::json!({ (meta::SERVER_INFO): &shared.server_info }),
+    })
 }
 
 /// Checks headers and `_meta` against each other (2026-07-28 streamable-http, "Server Validation"; basic,
 /// "Per-request protocol fields").
-fn validate(head: &HeaderMap, request: &Request) -> Result<Caller, RpcError> {
+fn validate(head: &HeaderMap, request: &Request) -> Result<Client, RpcError> {
     let version_header = single(head, &headers::PROTOCOL_VERSION)?;
     let fields = request.params.meta();
     let field = |key| fields.as_ref().and_then(|meta| meta.get(key));
@@ -147,7 +217,7 @@ fn validate(head: &HeaderMap, request: &Request) -> Result<Caller, RpcError> {
         .ok_or_else(|| missing(meta::CLIENT_CAPABILITIES))?;
     check_method(head, &request.method)?;
     check_name(head, &request.method, &request.params)?;
-    Ok(Caller {
+    Ok(Client {
         origin: Origin {
             client_info: client_info(field(meta::CLIENT_INFO)),
             capabilities,

@@ -2,8 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
+use http::{HeaderMap, HeaderName};
 use manifold_protocol::Raw;
-use manifold_routing::{RouteError, Router, Scope, server_info};
+use manifold_routing::{Forwarded, RouteError, Router, Scope, server_info};
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -18,6 +19,8 @@ pub struct FrontSettings {
     pub concurrent_requests: usize,
     /// The time between two comments on an open stream.
     pub keepalive: Duration,
+    /// The most entries on one page of a list; all on one page, if none.
+    pub page_size: Option<usize>,
 }
 
 /// The greatest `clientInfo` that is kept and passed on, in bytes.
@@ -34,6 +37,9 @@ pub(crate) fn client_info(given: Option<Raw>) -> Raw {
         )
 }
 
+/// The most `subscriptions/listen` streams at a time.
+const LISTENERS: usize = 4096;
+
 /// The front's state.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -44,6 +50,10 @@ pub(crate) struct Shared {
     pub(crate) draining: CancellationToken,
     /// The requests of modern callers, who are all one while there is no authentication.
     pub(crate) anonymous: Arc<Semaphore>,
+    /// Their open `subscriptions/listen` streams.
+    pub(crate) listeners: Arc<Semaphore>,
+    /// Headers of requests that some server wants.
+    forward_headers: Vec<HeaderName>,
     pub(crate) server_info: Raw,
 }
 
@@ -56,6 +66,12 @@ impl Shared {
     ) -> Self {
         Self {
             anonymous: Arc::new(Semaphore::new(settings.concurrent_requests)),
+            listeners: Arc::new(Semaphore::new(LISTENERS)),
+            forward_headers: router
+                .forward_headers()
+                .iter()
+                .filter_map(|name| name.parse().ok())
+                .collect(),
             settings,
             router,
             tasks,
@@ -72,7 +88,20 @@ impl Shared {
             return Some(Scope::Merged);
         }
         let name = rest.strip_prefix('/')?;
-        self.router.server_index(name).map(Scope::Alone)
+        self.router.scope(name)
+    }
+
+    /// What of a request's headers goes on to servers that want it, and nothing else.
+    pub(crate) fn forwarded(&self, head: &HeaderMap) -> Forwarded {
+        if self.forward_headers.is_empty() {
+            return Forwarded::default();
+        }
+        let wanted = self.forward_headers.iter();
+        let values = wanted.flat_map(|name| {
+            let values = head.get_all(name).iter();
+            values.map(|value| (name.as_str().into(), value.as_bytes().into()))
+        });
+        Forwarded::new(values.collect())
     }
 
     /// Whether a server lets clients see its last words.

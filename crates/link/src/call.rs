@@ -15,14 +15,27 @@ pub struct Call {
     pub method: Method,
     /// The client's params, as they came.
     pub params: Params,
-    /// The name that the server has for the tool or prompt.
-    pub name: Option<OriginalName>,
+    /// What the call is about, as the server has it.
+    pub subject: Subject,
     /// Who asks: a modern server is told with every request.
     pub origin: Origin,
     /// Whether the client wants progress. The token toward the server is ours.
     pub progress: bool,
     /// How long the answer may take.
     pub patience: Patience,
+}
+
+/// What a call is about, where the client has another name for it than the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    /// Nothing that has two names: params pass as they are.
+    Plain,
+    /// A tool or prompt, by `name`.
+    Name(OriginalName),
+    /// A resource, by `uri`.
+    Uri(Box<str>),
+    /// What is completed, by the name or URI in `ref`.
+    Reference(Box<str>),
 }
 
 /// What a modern request says of its client (2026-07-28 basic, "Per-request protocol fields").
@@ -52,7 +65,7 @@ impl Call {
         Self {
             method,
             params,
-            name: None,
+            subject: Subject::Plain,
             origin: Origin::manifold(),
             progress: false,
             patience,
@@ -79,7 +92,11 @@ impl Call {
             }
         }
         self.params.edited(&ParamsEdit {
-            name: self.name.as_ref().map(OriginalName::as_str),
+            name: self.subject.name(),
+            uri: self.subject.uri(),
+            reference: self.subject.reference(),
+            // Tasks are taken out in both directions.
+            drop_task: self.method == Method::ToolsCall,
             progress_token: None,
             meta: MetaEdit {
                 drop: &meta::HOP_BY_HOP,
@@ -92,13 +109,43 @@ impl Call {
     #[must_use]
     pub fn header_name(&self) -> Option<String> {
         if matches!(self.method, Method::ToolsCall | Method::PromptsGet) {
-            let own = self.name.as_ref().map(|name| name.as_str().to_owned());
-            return own.or_else(|| self.params.name());
+            return self
+                .subject
+                .name()
+                .map(str::to_owned)
+                .or_else(|| self.params.name());
         }
         if self.method == Method::ResourcesRead {
-            return self.params.uri();
+            return self
+                .subject
+                .uri()
+                .map(str::to_owned)
+                .or_else(|| self.params.uri());
         }
         None
+    }
+}
+
+impl Subject {
+    fn name(&self) -> Option<&str> {
+        match self {
+            Self::Name(name) => Some(name.as_str()),
+            Self::Plain | Self::Uri(_) | Self::Reference(_) => None,
+        }
+    }
+
+    fn uri(&self) -> Option<&str> {
+        match self {
+            Self::Uri(uri) => Some(uri),
+            Self::Plain | Self::Name(_) | Self::Reference(_) => None,
+        }
+    }
+
+    fn reference(&self) -> Option<&str> {
+        match self {
+            Self::Reference(target) => Some(target),
+            Self::Plain | Self::Name(_) | Self::Uri(_) => None,
+        }
     }
 }
 
@@ -125,7 +172,7 @@ mod tests {
     fn call(params: &'static str) -> Call {
         let raw = Raw::parse(Bytes::from_static(params.as_bytes())).unwrap();
         Call {
-            name: Some(OriginalName::new("echo")),
+            subject: Subject::Name(OriginalName::new("echo")),
             progress: true,
             ..Call::own(
                 Method::ToolsCall,

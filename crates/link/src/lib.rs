@@ -16,7 +16,7 @@ mod peer;
 mod probe;
 mod stdio;
 
-pub use call::{Call, Origin, Patience};
+pub use call::{Call, Origin, Patience, Subject};
 pub use connect::{Connector, HttpTarget, Limits, Target};
 pub use error::LinkError;
 pub use exchange::{Ask, Event, Exchange, Note};

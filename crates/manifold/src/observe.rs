@@ -46,8 +46,12 @@ impl Observer for Counting {
                 );
             }
             Event::ServerTurned { server, up } => metrics.server_turned(server.as_str(), *up),
-            Event::Listed { server, tools } => metrics.listed(server.as_str(), "tool", *tools),
-            Event::Merged { conflicts } => metrics.merged("tool", *conflicts),
+            Event::Listed {
+                server,
+                kind,
+                items,
+            } => metrics.listed(server.as_str(), kind.word(), *items),
+            Event::Merged { kind, conflicts } => metrics.merged(kind.word(), *conflicts),
             Event::SessionEnded { lasted } => metrics.session_ended(*lasted),
         }
     }

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, process::ExitCode, sync::Arc};
 use anyhow::{Context, anyhow};
 use manifold_config::{Config, LogFormat};
 use manifold_front::{Front, FrontSettings, Policy};
-use manifold_routing::{Router, RouterLimits, Sessions, events::Observer};
+use manifold_routing::{Router, RouterSettings, Sessions, events::Observer};
 use manifold_supervisor::Supervisor;
 use manifold_telemetry::{Metrics, start_logging};
 use tokio::{net::TcpListener, time::Instant};
@@ -83,10 +83,11 @@ async fn serve(config: Config) -> anyhow::Result<ExitCode> {
     let supervisor = wiring::supervisor(&config);
     let servers = wiring::servers(&config, &supervisor, &core, &observer)?;
     let sessions = Sessions::new(config.sessions.max, config.sessions.idle_timeout);
-    let limits = RouterLimits {
+    let settings = RouterSettings {
         list: config.timeouts.list,
+        views: wiring::views(&config),
     };
-    let router = Router::start(servers, sessions, limits, core.clone(), observer);
+    let router = Router::start(servers, sessions, settings, core.clone(), observer);
 
     let running = Running {
         draining: CancellationToken::new(),
@@ -103,6 +104,7 @@ async fn serve(config: Config) -> anyhow::Result<ExitCode> {
             request_body: config.limits.request_body,
             concurrent_requests: config.limits.concurrent_requests,
             keepalive: config.timeouts.keepalive,
+            page_size: (config.limits.page_size > 0).then_some(config.limits.page_size),
         },
         policy: Policy::new(
             bound,

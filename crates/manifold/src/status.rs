@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use manifold_link::{Connector, Target};
+use manifold_protocol::Kind;
 use manifold_routing::{HeldLink, Principal, Router, Server, Session};
 use serde::Serialize;
 
@@ -52,7 +53,7 @@ struct ExitStatus {
     at: String,
 }
 
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Serialize)]
 struct Counts {
     tools: usize,
     prompts: usize,
@@ -77,6 +78,18 @@ struct SessionLink {
     server: String,
     link: u64,
     downstream_session: Option<String>,
+}
+
+impl Counts {
+    fn of(server: &Server) -> Self {
+        let count = |kind| server.known().map_or(0, |known| known.lists.count(kind));
+        Self {
+            tools: count(Kind::Tool),
+            prompts: count(Kind::Prompt),
+            resources: count(Kind::Resource),
+            templates: count(Kind::Template),
+        }
+    }
 }
 
 /// The state of everything.
@@ -126,10 +139,7 @@ fn server_status(server: &Server) -> ServerStatus {
             at: time(exit.at),
         }),
         last_error: report.last_error.map(|error| error.to_string()),
-        counts: Counts {
-            tools: server.items().map_or(0, |items| items.len()),
-            ..Counts::default()
-        },
+        counts: Counts::of(server),
         stderr_tail: server
             .log_tail(TAIL)
             .into_iter()
@@ -165,17 +175,14 @@ fn session_status(router: &Router, session: &Session, path: &str) -> SessionStat
         },
         protocol_version: session.version().as_str(),
         client: serde_json::from_slice(session.client_info().as_bytes()).unwrap_or_default(),
-        path: match session.scope() {
-            manifold_routing::Scope::Merged => path.to_owned(),
-            manifold_routing::Scope::Alone(index) => {
-                let name = router.servers().get(index.0).map(|server| server.name());
-                format!("{path}/{}", name.map_or("", |name| name.as_str()))
-            }
+        path: match router.scope_name(session.scope()) {
+            None => path.to_owned(),
+            Some(name) => format!("{path}/{name}"),
         },
         idle_s: session.idle_for(now).unwrap_or_default().as_secs(),
         streams: session.streams(),
         links: session
-            .caller()
+            .callers()
             .links()
             .iter()
             .filter_map(|(index, held)| {

@@ -4,10 +4,12 @@ use std::{collections::HashMap, ffi::OsString, sync::Arc, time::Duration};
 
 use anyhow::{Context, bail};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
-use manifold_config::{Config, ExposeSecret, Isolation, Names, Transport};
+use manifold_config::{CacheScope, Config, ExposeSecret, Isolation, Names, Start, Transport};
 use manifold_link::{Connector, HttpClient, HttpTarget, Limits, Patience, Target};
-use manifold_protocol::{Naming, OriginalName, ServerName};
-use manifold_routing::{Server, ServerSettings, events::Observer};
+use manifold_protocol::{Naming, ServerName, uri::UriPrefix};
+use manifold_routing::{
+    CacheHint, Server, ServerIndex, ServerSettings, ToolFilter, View, events::Observer,
+};
 use manifold_supervisor::{
     ChildSpec, RestartPolicy, StopPolicy, Supervisor, SupervisorOptions, WardenCommand, environment,
 };
@@ -56,11 +58,12 @@ fn settings(names: &Names, server: &manifold_config::Server) -> ServerSettings {
     let filter = server.tools.clone();
     ServerSettings {
         name: ServerName::new(server.name.as_str()),
-        naming: Naming::Prefixed {
+        naming: Arc::new(Naming::Prefixed {
             prefix: server.prefix.as_str().into(),
             separator: names.separator.as_str().into(),
             max_length: names.max_length,
-        },
+        }),
+        mark: UriPrefix::new(server.prefix.as_str()),
         enabled: server.enabled,
         required: server.required,
         isolation: match server.isolation {
@@ -76,12 +79,53 @@ fn settings(names: &Names, server: &manifold_config::Server) -> ServerSettings {
             silence: server.timeouts.request,
             max: server.timeouts.request_max,
         },
+        list: server.timeouts.list,
         max_links: server.max_links,
         seat_wait: server.timeouts.connect,
         link_idle: server.link_idle,
         expose_stderr: server.expose_stderr,
-        permits: Arc::new(move |name: &OriginalName| filter.permits(name.as_str())),
+        permits: Arc::new(move |name: &str| filter.permits(name)),
+        lazy: server.start == Start::Lazy,
+        spare: server.spare,
+        hint: CacheHint {
+            ttl_ms: u64::try_from(server.cache.ttl.as_millis()).unwrap_or(u64::MAX),
+            public: server.cache.scope == CacheScope::Public,
+        },
+        forward_headers: match &server.transport {
+            Transport::Stdio { .. } => Vec::new(),
+            Transport::Http {
+                forward_headers, ..
+            } => forward_headers
+                .iter()
+                .map(|name| name.to_ascii_lowercase().into())
+                .collect(),
+        },
     }
+}
+
+/// All views, in the order of the file.
+pub(crate) fn views(config: &Config) -> Vec<View> {
+    config
+        .views
+        .iter()
+        .map(|view| View {
+            name: view.name.as_str().into(),
+            members: config
+                .servers
+                .iter()
+                .enumerate()
+                .filter(|(_, server)| view.servers.contains(&server.name))
+                .map(|(index, server)| (ServerIndex(index), passing(view, &server.name)))
+                .collect(),
+        })
+        .collect()
+}
+
+/// Which tools of a server pass through a view.
+fn passing(view: &manifold_config::View, server: &manifold_config::ServerName) -> ToolFilter {
+    let globs = view.tools.iter().find(|(name, _)| name == server);
+    let globs = globs.map(|(_, globs)| globs.clone()).unwrap_or_default();
+    Arc::new(move |name: &str| globs.iter().any(|glob| glob.matches(name)))
 }
 
 fn connector(

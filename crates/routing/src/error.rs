@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use manifold_link::LinkError;
-use manifold_protocol::ServerName;
+use manifold_protocol::{Kind, ServerName};
 use thiserror::Error;
 
 use crate::events::CallOutcome;
@@ -11,13 +11,21 @@ use crate::events::CallOutcome;
 /// Why a request has no answer from a server.
 #[derive(Debug, Clone, Error)]
 pub enum RouteError {
-    /// Nobody has a tool of that name.
-    #[error("unknown tool {name:?}")]
-    UnknownTool {
-        /// The name that was asked for.
+    /// Nobody has a tool or prompt of that name.
+    #[error("unknown {} {name:?}", kind.word())]
+    UnknownName {
+        /// What was asked for.
+        kind: Kind,
+        /// By which name.
         name: String,
         /// The names that look like it.
         nearest: Vec<String>,
+    },
+    /// Nobody has a resource of that URI.
+    #[error("unknown resource {uri:?}")]
+    UnknownResource {
+        /// The URI that was asked for.
+        uri: String,
     },
     /// The request lacks the name of what it is about.
     #[error("{0}")]
@@ -63,7 +71,9 @@ impl RouteError {
     #[must_use]
     pub fn server(&self) -> Option<&ServerName> {
         match self {
-            Self::UnknownTool { .. } | Self::InvalidParams(_) => None,
+            Self::UnknownName { .. } | Self::UnknownResource { .. } | Self::InvalidParams(_) => {
+                None
+            }
             Self::Down { server, .. }
             | Self::Starting { server }
             | Self::Busy { server }
@@ -75,7 +85,9 @@ impl RouteError {
     #[must_use]
     pub fn outcome(&self) -> CallOutcome {
         match self {
-            Self::UnknownTool { .. } | Self::InvalidParams(_) => CallOutcome::Rejected,
+            Self::UnknownName { .. } | Self::UnknownResource { .. } | Self::InvalidParams(_) => {
+                CallOutcome::Rejected
+            }
             Self::Down { .. } | Self::Starting { .. } => CallOutcome::ServerDown,
             Self::Busy { .. } => CallOutcome::Busy,
             Self::Link { error, .. } => CallOutcome::of_link(error),

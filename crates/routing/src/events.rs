@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use manifold_link::LinkError;
-use manifold_protocol::{Method, ServerName};
+use manifold_protocol::{Kind, Method, ServerName};
 use manifold_supervisor::Exit;
 
 /// Something that an operator may want to count.
@@ -57,16 +57,20 @@ pub enum Event<'a> {
         /// Whether it is up now.
         up: bool,
     },
-    /// The lists of a server are known anew.
+    /// A list of a server is known anew.
     Listed {
         /// The server.
         server: &'a ServerName,
-        /// How many tools it has.
-        tools: usize,
+        /// Which list.
+        kind: Kind,
+        /// How many entries it has.
+        items: usize,
     },
     /// The merged catalog was built anew.
     Merged {
-        /// How many names collide.
+        /// Of which kind.
+        kind: Kind,
+        /// How many names or URIs collide.
         conflicts: usize,
     },
     /// A client session ended.
@@ -87,6 +91,10 @@ pub enum StartReason {
     Lease,
     /// An operator asked for it.
     Admin,
+    /// A lazy server is needed again.
+    Idle,
+    /// It waits for a caller to come.
+    Spare,
 }
 
 /// How a call ended.
@@ -133,6 +141,8 @@ impl StartReason {
             Self::Crash => "crash",
             Self::Lease => "lease",
             Self::Admin => "admin",
+            Self::Idle => "idle",
+            Self::Spare => "spare",
         }
     }
 }

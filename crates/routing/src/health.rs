@@ -20,6 +20,8 @@ pub enum Health {
     CrashLoop(Failure),
     /// It refuses our credentials, and is tried again more rarely.
     Unauthorized(Failure),
+    /// It is started when somebody needs it.
+    Asleep,
     /// Manifold is ending it.
     Stopping,
     /// It is gone.
@@ -68,7 +70,7 @@ impl Health {
             Self::CrashLoop(_) => "crash_loop",
             Self::Unauthorized(_) => "unauthorized",
             Self::Stopping => "stopping",
-            Self::Stopped => "stopped",
+            Self::Asleep | Self::Stopped => "stopped",
         }
     }
 
@@ -79,14 +81,19 @@ impl Health {
             Self::Backoff(failure) | Self::CrashLoop(failure) | Self::Unauthorized(failure) => {
                 Some(failure)
             }
-            Self::Disabled | Self::Starting | Self::Ready | Self::Stopping | Self::Stopped => None,
+            Self::Disabled
+            | Self::Starting
+            | Self::Ready
+            | Self::Asleep
+            | Self::Stopping
+            | Self::Stopped => None,
         }
     }
 
     /// Whether it is known how the start went: a merged list need not wait for this server.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        !matches!(self, Self::Starting)
+        !matches!(self, Self::Starting | Self::Asleep)
     }
 
     /// The state after a failure.

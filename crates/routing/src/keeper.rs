@@ -6,34 +6,47 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use manifold_link::{LinkError, Notices, Origin};
+use manifold_link::{LinkError, Origin};
+use manifold_protocol::Kind;
 use manifold_supervisor::Restarts;
 use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
+use tracing::info;
 
 use crate::{
     events::{Event, StartReason},
     health::{Failure, Health},
-    listing,
-    router::CatalogStore,
+    lister::Lister,
+    lists::{Hello, List},
     server::{HeldLink, Server, Use, jitter},
+    store::CatalogStore,
 };
 
-/// How long changes are gathered before a server is listed again: servers announce in bursts.
-const GATHER: Duration = Duration::from_millis(100);
-/// The same for a server that announces changes when there are none.
-const GATHER_LONGEST: Duration = Duration::from_secs(10);
+/// The least time between two looks at whether a lazy server is used.
+const SLEEPY: Duration = Duration::from_secs(1);
 
 /// Runs until `stop`; the link is closed then.
 pub(crate) async fn keep(server: Arc<Server>, store: Arc<CatalogStore>, stop: CancellationToken) {
     let mut restarts = Restarts::new(server.settings().restart);
     let mut reason = StartReason::First;
+    // A lazy server sleeps at first.
+    let mut sleepy = server.settings().lazy;
+    let mut needed = server.needed();
     loop {
+        if sleepy {
+            server.turn(Health::Asleep);
+            store.publish();
+            tokio::select! {
+                _ = needed.changed() => {}
+                () = server.restarted() => {}
+                () = stop.cancelled() => break,
+            }
+            sleepy = false;
+        }
         server.turn(Health::Starting);
         store.publish();
         let life = tokio::select! {
-            life = live(&server, &store, reason) => life,
+            life = live(&server, &store, reason, &mut needed) => life,
             () = stop.cancelled() => break,
         };
         let (error, up_for) = match life {
@@ -42,6 +55,13 @@ pub(crate) async fn keep(server: Arc<Server>, store: Arc<CatalogStore>, stop: Ca
                 restarts.reset();
                 reason = StartReason::Admin;
                 server.count_restart();
+                continue;
+            }
+            Life::Idle => {
+                info!(server = %server.name(), "a lazy server was not used for its link_idle: it sleeps");
+                restarts.reset();
+                reason = StartReason::Idle;
+                sleepy = true;
                 continue;
             }
         };
@@ -75,36 +95,96 @@ enum Life {
     Failed { error: LinkError, up_for: Duration },
     /// An operator asked for a new one.
     Restart,
+    /// Nobody has needed a lazy server for long.
+    Idle,
 }
 
-async fn live(server: &Arc<Server>, store: &CatalogStore, reason: StartReason) -> Life {
+impl Life {
+    fn failed(error: LinkError) -> Self {
+        Self::Failed {
+            error,
+            up_for: Duration::ZERO,
+        }
+    }
+}
+
+async fn live(
+    server: &Arc<Server>,
+    store: &CatalogStore,
+    reason: StartReason,
+    needed: &mut watch::Receiver<Instant>,
+) -> Life {
     let connected = server
         .connect(&Origin::manifold(), Use::Catalog, reason, None)
         .await;
     let held = match connected {
         Ok(held) => held,
-        Err(error) => {
-            return Life::Failed {
-                error,
-                up_for: Duration::ZERO,
-            };
-        }
+        Err(error) => return Life::failed(error),
     };
-    let mut notices = held.link().notices();
-    let listed = notices.borrow_and_update().tools;
-    if let Err(error) = list(server, store, &held).await {
-        return Life::Failed {
-            error,
-            up_for: Duration::ZERO,
-        };
+    server.set_hello(Hello::of(held.link().peer()));
+    store.publish();
+    let mut lister = Lister::start(server, held.link());
+    if let Err(error) = first_lists(server, store, &mut lister).await {
+        return Life::failed(error);
     }
     server.turn(Health::Ready);
     store.publish();
     let began = Instant::now();
     tokio::select! {
-        error = stay(server, store, &held, notices, listed) => Life::Failed { error, up_for: began.elapsed() },
+        error = stay(server, store, &held, lister) => Life::Failed { error, up_for: began.elapsed() },
         () = server.restarted() => Life::Restart,
+        () = unneeded(server, needed) => Life::Idle,
     }
+}
+
+/// Waits until nobody has needed a lazy server for its `link_idle`.
+async fn unneeded(server: &Server, needed: &mut watch::Receiver<Instant>) {
+    let settings = server.settings();
+    if !settings.lazy {
+        std::future::pending::<()>().await;
+    }
+    loop {
+        // Whoever needs it from here on wakes it again, also if it falls asleep now.
+        let last = *needed.borrow_and_update();
+        let now = Instant::now();
+        if now.saturating_duration_since(last) >= settings.link_idle && !server.is_used() {
+            return;
+        }
+        let next = (last + settings.link_idle).max(now + SLEEPY);
+        tokio::time::sleep_until(next).await;
+    }
+}
+
+/// Waits for the first lists: until all are known, or some are and the rest is late. A server of which no list can be
+/// had is no use.
+async fn first_lists(
+    server: &Arc<Server>,
+    store: &CatalogStore,
+    lister: &mut Lister,
+) -> Result<(), LinkError> {
+    let late = Instant::now() + server.settings().list;
+    let mut any = lister.is_idle();
+    let mut left = lister.asked();
+    while left > 0 {
+        let (kind, fetched) = if any {
+            match tokio::time::timeout_at(late, lister.next()).await {
+                Ok(next) => next,
+                Err(_) => return Ok(()),
+            }
+        } else {
+            lister.next().await
+        };
+        left -= 1;
+        match fetched {
+            Ok(list) => {
+                any = true;
+                put(server, store, kind, list);
+            }
+            Err(error) if left == 0 && !any => return Err(error),
+            Err(_) => {}
+        }
+    }
+    Ok(())
 }
 
 /// Waits for the link's end. Lists the server again when it announces a change, and when somebody suspects that it
@@ -113,58 +193,42 @@ async fn stay(
     server: &Arc<Server>,
     store: &CatalogStore,
     held: &HeldLink,
-    mut notices: watch::Receiver<Notices>,
-    mut listed: u64,
+    mut lister: Lister,
 ) -> LinkError {
-    let mut gather = GATHER;
+    let ended = held.link().ended();
+    tokio::pin!(ended);
     loop {
-        let suspected = tokio::select! {
-            error = held.link().ended() => return error,
-            () = server.suspected() => true,
-            changed = notices.changed() => {
-                if changed.is_err() {
-                    return held.link().ended().await;
-                }
-                false
+        let (kind, fetched) = tokio::select! {
+            error = &mut ended => return error,
+            () = server.suspected() => {
+                lister.ask_again();
+                continue;
             }
+            next = lister.next() => next,
         };
-        if !suspected {
-            tokio::time::sleep(gather).await;
-        }
-        let announced = notices.borrow_and_update().tools;
-        if announced == listed && !suspected {
-            continue;
-        }
-        listed = announced;
-        match list(server, store, held).await {
-            Ok(true) => gather = GATHER,
-            // It announces changes and there are none: listing it may be what makes it say so.
-            Ok(false) => gather = (gather * 2).min(GATHER_LONGEST),
+        match fetched {
+            Ok(list) => {
+                let changed = put(server, store, kind, list);
+                lister.was_change(changed);
+            }
             Err(error @ LinkError::Unreachable(_)) => return error,
             // The last good list stays.
-            Err(error) => {
-                warn!(server = %server.name(), %error, "can't list a server again");
-            }
+            Err(_) => {}
         }
     }
 }
 
-/// Lists a server; says whether the list has changed.
-async fn list(
-    server: &Arc<Server>,
-    store: &CatalogStore,
-    held: &HeldLink,
-) -> Result<bool, LinkError> {
-    let settings = server.settings();
-    let mut items = listing::tools(server.name(), held.link(), settings.patience).await?;
-    items.retain(|item| (settings.permits)(&item.name));
+/// Puts a list in place; says whether it has changed.
+fn put(server: &Server, store: &CatalogStore, kind: Kind, list: List) -> bool {
+    let list = server.permitted(kind, list);
     server.observe(&Event::Listed {
         server: server.name(),
-        tools: items.len(),
+        kind,
+        items: list.items().len(),
     });
-    let changed = server.set_items(items);
+    let changed = server.set_list(kind, list);
     if changed {
         store.publish();
     }
-    Ok(changed)
+    changed
 }

@@ -8,7 +8,11 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     RouteError,
+    caller::ForwardedHeader,
+    catalog::ServerIndex,
     events::StartReason,
+    own::OwnLists,
+    replay::Replay,
     server::{HeldLink, Server, Use},
 };
 
@@ -17,6 +21,13 @@ use crate::{
 pub(crate) struct Lease {
     state: Mutex<State>,
     used: Use,
+    index: ServerIndex,
+    /// Headers that the server wants of this caller's requests.
+    forwarded: Vec<ForwardedHeader>,
+    /// Where the lists of its links go.
+    own: Arc<OwnLists>,
+    /// What its links are told first.
+    replay: Arc<Replay>,
     /// Cancelled when the caller is gone.
     ended: CancellationToken,
 }
@@ -35,12 +46,33 @@ enum State {
 type Making = watch::Receiver<Option<Result<Arc<HeldLink>, RouteError>>>;
 
 impl Lease {
-    pub(crate) fn new(used: Use) -> Self {
+    pub(crate) fn new(
+        used: Use,
+        index: ServerIndex,
+        forwarded: Vec<ForwardedHeader>,
+        own: Arc<OwnLists>,
+        replay: Arc<Replay>,
+    ) -> Self {
         Self {
             state: Mutex::new(State::Empty),
             used,
+            index,
+            forwarded,
+            own,
+            replay,
             ended: CancellationToken::new(),
         }
+    }
+
+    /// The lease on the link that serves all callers.
+    pub(crate) fn shared(index: ServerIndex) -> Self {
+        Self::new(
+            Use::Shared,
+            index,
+            Vec::new(),
+            Arc::default(),
+            Arc::default(),
+        )
     }
 
     /// The link, if one is up.
@@ -142,7 +174,12 @@ impl Lease {
                 () = lease.ended.cancelled() => Err(server.failed(LinkError::Closed)),
             };
             lease.made(&outcome);
+            // Lists of one's own are for those who have a link of their own.
+            let link = outcome.as_ref().ok().map(|held| held.link().clone());
             drop(tell.send(Some(outcome)));
+            if let Some(link) = link.filter(|_| lease.used != Use::Shared) {
+                lease.own.follow(lease.index, &server, &link).await;
+            }
         });
         making
     }
@@ -154,10 +191,12 @@ impl Lease {
     ) -> Result<Arc<HeldLink>, RouteError> {
         server.admit()?;
         let seat = server.seat(self).await?;
-        server
+        let held = server
             .connect(origin, self.used, StartReason::Lease, Some(seat))
             .await
-            .map_err(|error| server.not_made(error))
+            .map_err(|error| server.not_made(error))?;
+        self.replay.tell(server.name(), held.link()).await;
+        Ok(held)
     }
 
     fn made(&self, outcome: &Result<Arc<HeldLink>, RouteError>) {

@@ -12,19 +12,30 @@ mod gate;
 mod health;
 mod keeper;
 mod lease;
+mod lister;
 mod listing;
+mod lists;
 mod nearest;
+mod own;
+mod replay;
+mod request;
 mod router;
 mod running;
 mod server;
 mod session;
+mod store;
+mod sweep;
 
-pub use caller::Caller;
-pub use catalog::{Catalog, Outcome, Scope, ServerIndex, Target, View, server_info};
+pub use caller::{Caller, Callers, Changes, Forwarded};
+pub use catalog::{
+    Capabilities, Catalog, Fingerprints, Outcome, ResourceTarget, Scope, ServerIndex, Surface,
+    Target, UnknownCursor, View, ViewIndex, server_info,
+};
 pub use error::RouteError;
 pub use health::{Failure, Health, Report};
-pub use listing::Item;
-pub use router::{Router, RouterLimits, ToolCall};
+pub use lists::{CacheHint, Hello, List, Lists};
+pub use request::Request;
+pub use router::{Router, RouterSettings};
 pub use running::{CallEvent, RunningCall};
-pub use server::{HeldLink, Isolation, Server, ServerSettings, ToolFilter, Use};
+pub use server::{HeldLink, Isolation, Known, Server, ServerSettings, ToolFilter, Use};
 pub use session::{Activity, ClientHello, Full, Principal, Session, SessionId, Sessions};

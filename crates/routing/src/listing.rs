@@ -1,74 +1,43 @@
-//! Asking one server for everything it has, page by page, within bounds.
+//! Asking one server for one of its lists, page by page, within bounds.
 
 use std::collections::HashSet;
 
-use bytes::Bytes;
 use manifold_link::{Call, Link, LinkError, Patience};
 use manifold_protocol::{
-    MetaEdit, Method, OriginalName, Outcome, Params, ParamsEdit, Raw, RpcError, ServerName,
-    json::{ScanError, Scanner},
+    Item, Kind, Method, Outcome, Params, Raw, RpcError, ServerName,
+    json::{ScanError, Scanner, Span},
 };
 use tracing::warn;
 
+use crate::lists::{CacheHint, List};
+
 /// The most pages of one list that are followed.
 const PAGES: usize = 1000;
-/// The most items of one list that are kept.
+/// The most entries of one list that are kept.
 const ITEMS: usize = 10_000;
 
-/// One tool of a server, as the server wrote it.
-#[derive(Debug, Clone)]
-pub struct Item {
-    /// Its name.
-    pub name: OriginalName,
-    object: Params,
+/// One page as it came.
+struct Page {
+    items: Vec<Raw>,
+    hint: Option<CacheHint>,
 }
 
-impl Item {
-    /// Reads a tool's object; `None` when it has no name.
-    pub(crate) fn parse(raw: &Raw) -> Option<Self> {
-        let object = Params::parse(raw).ok()?;
-        let name = OriginalName::new(&object.name()?);
-        Some(Self { name, object })
-    }
-
-    /// The object under another name, with `meta` added; every other byte as it was.
-    pub(crate) fn exposed(&self, name: &str, meta: &[(&str, Raw)]) -> Bytes {
-        let renamed = (name != self.name.as_str()).then_some(name);
-        self.object.edited(&ParamsEdit {
-            name: renamed,
-            progress_token: None,
-            meta: MetaEdit {
-                drop: &[],
-                set: meta,
-            },
-        })
-    }
-}
-
-impl PartialEq for Item {
-    fn eq(&self, other: &Self) -> bool {
-        self.object.raw() == other.object.raw()
-    }
-}
-
-/// All tools of a server, in its order. A name that comes twice counts once.
+/// A list of a server, all pages of it, in its order. A key that comes twice counts once.
 ///
 /// # Errors
 /// When the server does not answer, or answers with an error or something that is no list.
-pub(crate) async fn tools(
+pub(crate) async fn fetch(
     server: &ServerName,
     link: &Link,
+    kind: Kind,
     patience: Patience,
-) -> Result<Vec<Item>, LinkError> {
-    if !link.peer().serves.tools {
-        return Ok(Vec::new());
-    }
-    let mut items = Vec::new();
-    let mut names = HashSet::new();
+) -> Result<List, LinkError> {
+    let word = kind.word();
+    let mut gathered = Gathered::default();
     let mut cursors = HashSet::new();
     let mut params = Params::absent();
     for _ in 0..PAGES {
-        let call = Call::own(Method::ToolsList, params, patience);
+        let call = Call::own(method(kind), params, patience);
         let outcome = link.begin(call).await?.finish().await?;
         let result = match outcome {
             Outcome::Result(result) => result,
@@ -79,37 +48,78 @@ pub(crate) async fn tools(
                 )));
             }
         };
-        let page = elements(&result.raw(), "tools")
-            .map_err(|error| LinkError::NotMcp(format!("tools/list: {error}")))?;
-        for raw in page {
-            match Item::parse(&raw) {
-                Some(item) if items.len() < ITEMS => {
-                    if names.insert(item.name.clone()) {
-                        items.push(item);
-                    }
-                }
-                Some(_) => {
-                    warn!(%server, limit = ITEMS, "a server lists more tools than are kept");
-                    return Ok(items);
-                }
-                None => warn!(%server, "a tool without a usable name is left out"),
-            }
+        let page = page(&result.raw(), kind)
+            .map_err(|error| LinkError::NotMcp(format!("{}: {error}", method(kind))))?;
+        if !gathered.add(server, kind, page) {
+            warn!(%server, list = word, limit = ITEMS, "a server lists more than is kept");
+            return Ok(gathered.list(kind));
         }
         let Some(cursor) = result.next_cursor() else {
-            return Ok(items);
+            return Ok(gathered.list(kind));
         };
         if !cursors.insert(cursor.clone()) {
-            warn!(%server, "a server's list cursor repeats: the list is taken as complete");
-            return Ok(items);
+            warn!(%server, list = word, "a server's list cursor repeats: the list is taken as complete");
+            return Ok(gathered.list(kind));
         }
         params = next_page(&cursor);
     }
     warn!(
         %server,
+        list = word,
         limit = PAGES,
         "a server's list has more pages than are followed"
     );
-    Ok(items)
+    Ok(gathered.list(kind))
+}
+
+/// The method that lists a kind.
+pub(crate) fn method(kind: Kind) -> Method {
+    match kind {
+        Kind::Tool => Method::ToolsList,
+        Kind::Prompt => Method::PromptsList,
+        Kind::Resource => Method::ResourcesList,
+        Kind::Template => Method::ResourcesTemplatesList,
+    }
+}
+
+/// What the pages so far hold.
+#[derive(Debug, Default)]
+struct Gathered {
+    items: Vec<Item>,
+    keys: HashSet<Box<str>>,
+    hint: Option<CacheHint>,
+}
+
+impl Gathered {
+    /// Adds a page; says whether there is room for another.
+    fn add(&mut self, server: &ServerName, kind: Kind, page: Page) -> bool {
+        // A page without a hint makes a list without one.
+        let first = self.items.is_empty() && self.hint.is_none();
+        self.hint = if first {
+            page.hint
+        } else {
+            self.hint.zip(page.hint).map(|(one, other)| one.and(other))
+        };
+        for raw in page.items {
+            match Item::parse(kind, &raw) {
+                Some(_) if self.items.len() == ITEMS => return false,
+                Some(item) => {
+                    if self.keys.insert(item.key().into()) {
+                        self.items.push(item);
+                    }
+                }
+                None => warn!(
+                    %server,
+                    "a {} without a usable {} is left out", kind.word(), kind.key(),
+                ),
+            }
+        }
+        true
+    }
+
+    fn list(self, kind: Kind) -> List {
+        List::new(kind, self.items, self.hint)
+    }
 }
 
 fn next_page(cursor: &Raw) -> Params {
@@ -119,28 +129,37 @@ fn next_page(cursor: &Raw) -> Params {
         .unwrap_or_else(|_| Params::absent())
 }
 
-/// The elements of the array `member` of an object.
-fn elements(object: &Raw, member: &str) -> Result<Vec<Raw>, ScanError> {
-    let mut spans = Vec::new();
-    let mut scanner = Scanner::new(object.as_bytes())?;
+/// The entries of a list result, and its hints for caches.
+fn page(result: &Raw, kind: Kind) -> Result<Page, ScanError> {
+    let mut spans: Vec<Span> = Vec::new();
+    let (mut ttl_ms, mut public) = (None, false);
+    let mut scanner = Scanner::new(result.as_bytes())?;
     scanner.object(|scanner, key| {
-        if key.is(member) {
+        if key.is(kind.list()) {
             scanner.array(|scanner| {
                 spans.push(scanner.skip()?);
                 Ok(())
             })?;
+        } else if key.is("ttlMs") {
+            ttl_ms = Some(serde_json::from_slice(scanner.value()?).unwrap_or(0));
+        } else if key.is("cacheScope") {
+            public = scanner.value()? == b"\"public\"";
         }
         Ok(())
     })?;
-    spans
+    let items = spans
         .into_iter()
         // Kept for long: not as a part of the page it came in.
-        .map(|span| Raw::parse(object.bytes().slice(span)).map(|raw| raw.compact()))
-        .collect()
+        .map(|span| Raw::parse(result.bytes().slice(span)).map(|raw| raw.compact()))
+        .collect::<Result<_, _>>()?;
+    let hint = ttl_ms.map(|ttl_ms| CacheHint { ttl_ms, public });
+    Ok(Page { items, hint })
 }
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
 
     fn raw(text: &'static str) -> Raw {
@@ -148,33 +167,37 @@ mod tests {
     }
 
     #[test]
-    fn elements_keep_their_bytes() {
-        let list = raw(r#"{"x":[0],"tools":[ {"name":"a","n":1.0e5 }, {"name":"b"}],"y":1}"#);
-        let texts: Vec<_> = elements(&list, "tools")
-            .unwrap()
-            .iter()
-            .map(|raw| raw.as_str().to_owned())
-            .collect();
+    fn entries_keep_their_bytes() {
+        let list = raw(
+            r#"{"x":[0],"tools":[ {"name":"a","n":1.0e5 }, {"name":"b"}],"y":1,"ttlMs":7,"cacheScope":"public"}"#,
+        );
+        let tools = page(&list, Kind::Tool).unwrap();
+        let texts: Vec<_> = tools.items.iter().map(Raw::as_str).collect();
         assert_eq!(texts, [r#"{"name":"a","n":1.0e5 }"#, r#"{"name":"b"}"#]);
-        assert!(elements(&list, "none").unwrap().is_empty());
-        assert!(elements(&list, "y").is_err());
+        let hint = CacheHint {
+            ttl_ms: 7,
+            public: true,
+        };
+        assert_eq!(tools.hint, Some(hint));
+        assert!(page(&list, Kind::Prompt).unwrap().items.is_empty());
+        let wrong = raw(r#"{"tools":1}"#);
+        assert!(page(&wrong, Kind::Tool).is_err());
     }
 
     #[test]
-    fn an_item_changes_only_its_name() {
-        let item = Item::parse(&raw(
-            r#"{"description":"\ud83d","name":"a","inputSchema":{"b":1,"b":2},"_meta":{"k":1}}"#,
-        ))
-        .unwrap();
-        assert_eq!(
-            item.exposed("s__a", &[]),
-            r#"{"description":"\ud83d","name":"s__a","inputSchema":{"b":1,"b":2},"_meta":{"k":1}}"#
-        );
-        assert_eq!(
-            item.exposed("a", &[("o", Raw::of(&2))]),
-            r#"{"description":"\ud83d","name":"a","inputSchema":{"b":1,"b":2},"_meta":{"k":1,"o":2}}"#
-        );
-        assert!(Item::parse(&raw(r#"{"description":"x"}"#)).is_none());
-        assert!(Item::parse(&raw(r#"{"name":1}"#)).is_none());
+    fn a_key_that_comes_twice_counts_once() {
+        let mut gathered = Gathered::default();
+        let server = ServerName::new("s");
+        for text in [
+            r#"{"resources":[{"uri":"a:1","name":"x"},{"name":"no uri"}],"ttlMs":9,"cacheScope":"public"}"#,
+            r#"{"resources":[{"uri":"a:1","name":"y"},{"uri":"a:2"}]}"#,
+        ] {
+            let page = page(&raw(text), Kind::Resource).unwrap();
+            assert!(gathered.add(&server, Kind::Resource, page));
+        }
+        let list = gathered.list(Kind::Resource);
+        let keys: Vec<_> = list.items().iter().map(Item::key).collect();
+        assert_eq!(keys, ["a:1", "a:2"]);
+        assert_eq!(list.hint(), None);
     }
 }

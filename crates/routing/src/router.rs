@@ -2,39 +2,35 @@
 
 use std::{sync::Arc, time::Duration};
 
-use arc_swap::ArcSwap;
 use manifold_link::{Call, Origin};
-use manifold_protocol::{Method, OriginalName, Params, ServerName};
-use tokio::{
-    sync::watch,
-    time::{Instant, MissedTickBehavior},
-};
+use manifold_protocol::{LogLevel, Method, Outcome, Raw, ResultObject};
+use tokio::time::Instant;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tracing::{info, warn};
+use tracing::info;
 
 use crate::{
-    Health, RouteError,
-    caller::Caller,
-    catalog::{Catalog, Part, PartList, Scope, ServerIndex},
+    RouteError,
+    caller::{Caller, Callers, Changes},
+    catalog::{Scope, ServerIndex, Surface, View, ViewIndex},
     events::{CallOutcome, Event, Observer},
     keeper,
     lease::Lease,
-    nearest::nearest,
-    running::{Begun, RunningCall},
+    request::{Found, Request, Wanted},
+    running::{Beginnings, Begun, RunningCall},
     server::{HeldLink, Isolation, Server, Use},
     session::{ClientHello, Full, Session, SessionId, Sessions},
+    store::CatalogStore,
+    sweep,
 };
-
-/// How often sessions and links are looked over for idle ones.
-const SWEEP: Duration = Duration::from_secs(5);
 
 /// The core: servers, catalog, sessions, and the way through them.
 #[derive(Debug)]
 pub struct Router {
     servers: Vec<Arc<Server>>,
+    views: Arc<[View]>,
     store: Arc<CatalogStore>,
     sessions: Sessions,
-    anonymous: Arc<Caller>,
+    anonymous: Callers,
     shared: Vec<Arc<Lease>>,
     list_until: Instant,
     tasks: TaskTracker,
@@ -42,31 +38,13 @@ pub struct Router {
     observer: Arc<dyn Observer>,
 }
 
-/// The bounds of the core.
-#[derive(Debug, Clone, Copy)]
-pub struct RouterLimits {
+/// What the configuration says of the core.
+#[derive(Debug, Clone)]
+pub struct RouterSettings {
     /// How long a merged list waits for servers that are starting, counted from the start.
     pub list: Duration,
-}
-
-/// The current catalog, and word of each new one.
-#[derive(Debug)]
-pub(crate) struct CatalogStore {
-    servers: Vec<Arc<Server>>,
-    current: ArcSwap<Catalog>,
-    version: watch::Sender<u64>,
-    observer: Arc<dyn Observer>,
-}
-
-/// A request for one tool, as a face hands it over.
-#[derive(Debug)]
-pub struct ToolCall {
-    /// The client's params.
-    pub params: Params,
-    /// What the request says of its client.
-    pub origin: Origin,
-    /// Whether the client wants progress.
-    pub progress: bool,
+    /// The views, in the order of the configuration.
+    pub views: Vec<View>,
 }
 
 /// Where a call goes.
@@ -74,6 +52,9 @@ pub struct ToolCall {
 pub(crate) struct Route {
     pub(crate) server: Arc<Server>,
     pub(crate) lease: Arc<Lease>,
+    index: ServerIndex,
+    /// What the caller saw: the URIs of the answer are exposed as its lists have them.
+    surface: Arc<Surface>,
     /// When the call began, however often it is sent.
     began: Instant,
 }
@@ -85,22 +66,27 @@ impl Router {
     pub fn start(
         servers: Vec<Server>,
         sessions: Sessions,
-        limits: RouterLimits,
+        settings: RouterSettings,
         tasks: TaskTracker,
         observer: Arc<dyn Observer>,
     ) -> Arc<Self> {
         let servers: Vec<_> = servers.into_iter().map(Arc::new).collect();
-        let store = Arc::new(CatalogStore::new(servers.clone(), observer.clone()));
+        let views: Arc<[View]> = settings.views.into();
+        let store = CatalogStore::new(servers.clone(), views.clone(), observer.clone());
+        let store = Arc::new(store);
         let router = Arc::new(Self {
             shared: servers
                 .iter()
-                .map(|_| Arc::new(Lease::new(Use::Shared)))
+                .enumerate()
+                .map(|(index, _)| Lease::shared(ServerIndex(index)))
+                .map(Arc::new)
                 .collect(),
             servers,
+            views,
             store,
             sessions,
-            anonymous: Arc::new(Caller::new(Use::Principal)),
-            list_until: Instant::now() + limits.list,
+            anonymous: Callers::new(Use::Principal),
+            list_until: Instant::now() + settings.list,
             tasks,
             stop: CancellationToken::new(),
             observer,
@@ -117,7 +103,9 @@ impl Router {
                 router.stop.child_token(),
             ));
         }
-        router.tasks.spawn(sweep(router.clone()));
+        router
+            .tasks
+            .spawn(sweep::sweep(router.clone(), router.stop.child_token()));
         router
     }
 
@@ -146,10 +134,15 @@ impl Router {
         &self.sessions
     }
 
-    /// The caller that modern requests without a principal share.
+    /// The caller that modern requests without a principal share, one for each set of forwarded headers.
     #[must_use]
-    pub fn anonymous(&self) -> &Arc<Caller> {
+    pub fn anonymous(&self) -> &Callers {
         &self.anonymous
+    }
+
+    /// The links that serve all callers.
+    pub(crate) fn shared(&self) -> impl Iterator<Item = (&Arc<Server>, &Arc<Lease>)> {
+        self.servers.iter().zip(&self.shared)
     }
 
     /// Who counts.
@@ -170,6 +163,20 @@ impl Router {
         Ok(session)
     }
 
+    /// Remembers the log level of a session and tells the servers that it has links to.
+    pub fn set_log_level(&self, session: &Session, level: LogLevel) {
+        let replay = session.callers().replay();
+        replay.set_log_level(level);
+        for (ServerIndex(index), held) in session.callers().links() {
+            let Some(server) = self.servers.get(index) else {
+                continue;
+            };
+            let (server, replay) = (server.name().clone(), replay.clone());
+            self.tasks
+                .spawn(async move { replay.tell(&server, held.link()).await });
+        }
+    }
+
     /// Ends a session; says whether there was one.
     pub fn end_session(&self, id: SessionId) -> bool {
         let ended = self.sessions.end(id);
@@ -179,10 +186,32 @@ impl Router {
         ended.is_some()
     }
 
-    fn count_end(&self, session: &Session) {
+    pub(crate) fn count_end(&self, session: &Session) {
         self.observer.observe(&Event::SessionEnded {
             lasted: session.age(),
         });
+    }
+
+    /// What is served at `/mcp/NAME`, if anything is.
+    #[must_use]
+    pub fn scope(&self, name: &str) -> Option<Scope> {
+        if let Some(index) = self.server_index(name) {
+            return Some(Scope::Alone(index));
+        }
+        let view = self.views.iter().position(|view| &*view.name == name)?;
+        Some(Scope::View(ViewIndex(view)))
+    }
+
+    /// The name of what is served there; none for the merged path.
+    #[must_use]
+    pub fn scope_name(&self, scope: Scope) -> Option<&str> {
+        match scope {
+            Scope::Merged => None,
+            Scope::Alone(ServerIndex(index)) => {
+                self.servers.get(index).map(|server| server.name().as_str())
+            }
+            Scope::View(ViewIndex(index)) => self.views.get(index).map(|view| &*view.name),
+        }
     }
 
     /// The place of a server by its name.
@@ -192,6 +221,18 @@ impl Router {
             .iter()
             .position(|server| server.name().as_str() == name && server.settings().enabled)
             .map(ServerIndex)
+    }
+
+    /// The names of the headers that some server wants of clients' requests, in lower case.
+    #[must_use]
+    pub fn forward_headers(&self) -> Vec<Box<str>> {
+        let all = self.servers.iter();
+        let mut names: Vec<_> = all
+            .flat_map(|server| server.settings().forward_headers.iter().cloned())
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
     }
 
     /// Restarts a server's links now, whatever its state; says whether there is such a server.
@@ -214,35 +255,60 @@ impl Router {
             .all(|server| server.report().was_up)
     }
 
-    /// The lists of a path. Shortly after the start it waits for servers that are still starting, up to
-    /// `timeouts.list` from the start; later it answers at once.
-    pub async fn catalog(&self, scope: Scope) -> Arc<Catalog> {
-        let mut version = self.store.version.subscribe();
+    /// What a caller sees on a path. Shortly after the start it waits for servers that are still starting, up to
+    /// `timeouts.list` from the start; later it answers at once. Lazy servers that were never listed are started.
+    pub async fn lists(&self, caller: &Caller, scope: Scope) -> Arc<Surface> {
+        let mut version = self.store.changes();
         loop {
             version.mark_unchanged();
             // What the catalog itself says: a server may be a moment ahead of it.
-            let catalog = self.store.current.load_full();
-            if Instant::now() >= self.list_until || catalog.view(scope).is_settled() {
-                return catalog;
+            let surface = self.surface(caller, scope);
+            self.wake(&surface);
+            if Instant::now() >= self.list_until || surface.is_settled() {
+                return surface;
             }
             if tokio::time::timeout_at(self.list_until, version.changed())
                 .await
                 .is_err()
             {
-                return self.store.current.load_full();
+                return self.surface(caller, scope);
             }
         }
     }
 
-    /// Begins a call of a tool. Nothing is sent before the call is first asked for an event.
-    pub fn call_tool(
+    /// What a caller sees on a path now.
+    #[must_use]
+    pub fn surface(&self, caller: &Caller, scope: Scope) -> Arc<Surface> {
+        caller.surface(&self.store.current(), scope)
+    }
+
+    /// Word of each change in what a caller sees.
+    #[must_use]
+    pub fn changes(&self, caller: &Caller) -> Changes {
+        caller.changes(self.store.changes())
+    }
+
+    /// Starts the lazy servers of a path that were never listed.
+    fn wake(&self, surface: &Surface) {
+        for ServerIndex(index) in surface.unlisted() {
+            if let Some(server) = self.servers.get(index)
+                && server.settings().lazy
+            {
+                server.need();
+            }
+        }
+    }
+
+    /// Begins a call. Nothing is sent before it is first asked for an event.
+    pub fn call(
         self: &Arc<Self>,
         caller: Arc<Caller>,
         scope: Scope,
-        request: ToolCall,
+        request: Request,
     ) -> RunningCall {
-        let beginning = self.clone().begin_tool(caller, scope, request);
-        RunningCall::new(self.clone(), Method::ToolsCall, Box::pin(beginning))
+        let method = request.method.clone();
+        let beginning = self.clone().begin_routed(caller, scope, request);
+        RunningCall::new(self.clone(), method, Box::pin(beginning))
     }
 
     /// Counts a call that is refused because its caller has too many in flight.
@@ -255,23 +321,23 @@ impl Router {
         });
     }
 
-    async fn begin_tool(
+    async fn begin_routed(
         self: Arc<Self>,
         caller: Arc<Caller>,
         scope: Scope,
-        request: ToolCall,
-    ) -> Result<Begun, RouteError> {
+        request: Request,
+    ) -> Result<Beginnings, RouteError> {
         let began = Instant::now();
-        let exposed = request
-            .params
-            .name()
-            .ok_or(RouteError::InvalidParams("params.name must be a string"))?;
-        let (index, name) = self.resolve(scope, &exposed).await?;
-        let route = self.route(&caller, index, began)?;
+        let wanted = Wanted::of(&request.method, &request.params)?;
+        let (found, surface) = self.find(&caller, scope, wanted).await?;
+        let route = self.route(&caller, found.server, surface, began)?;
+        if let Some(answer) = answer_without(&route.server, &request.method) {
+            return Ok(Beginnings::Answer(Box::new(answer)));
+        }
         let call = Call {
-            method: Method::ToolsCall,
+            method: request.method,
             params: request.params,
-            name: Some(name),
+            subject: found.subject,
             origin: request.origin,
             progress: request.progress,
             patience: route.server.settings().patience,
@@ -279,72 +345,77 @@ impl Router {
         self.begin(route, call).await
     }
 
-    /// Finds the server of an exposed name. A name that may belong to a server which was never listed
-    /// waits for that server.
-    async fn resolve(
+    /// Finds the server of what a client names. A name that may belong to a server which was never listed waits for
+    /// that server.
+    async fn find(
         &self,
+        caller: &Caller,
         scope: Scope,
-        exposed: &str,
-    ) -> Result<(ServerIndex, OriginalName), RouteError> {
-        let found = |catalog: &Catalog| {
-            catalog
-                .view(scope)
-                .tool(exposed)
-                .map(|target| (target.server, target.name.clone()))
-        };
-        let catalog = self.store.current.load_full();
-        if let Some(found) = found(&catalog) {
-            return Ok(found);
+        wanted: Wanted,
+    ) -> Result<(Found, Arc<Surface>), RouteError> {
+        let surface = self.surface(caller, scope);
+        if let Some(found) = wanted.find(&surface) {
+            return Ok((found, surface));
         }
         let mut down = None;
-        for server in self.unlisted(&catalog, scope, exposed) {
+        for server in self.candidates(&surface, scope, &wanted) {
             let until = Instant::now() + server.settings().patience.silence;
             if let Err(error) = server.usable(until).await {
                 down.get_or_insert(error);
-            } else if let Some(found) = found(&self.store.current.load()) {
-                return Ok(found);
+                continue;
+            }
+            let surface = self.surface(caller, scope);
+            if let Some(found) = wanted.find(&surface) {
+                return Ok((found, surface));
             }
         }
-        if let Some(error) = down {
-            return Err(error);
+        match down {
+            Some(error) => Err(error),
+            None => Err(wanted.unknown(&self.surface(caller, scope))),
         }
-        let catalog = self.store.current.load_full();
-        Err(RouteError::UnknownTool {
-            name: exposed.to_owned(),
-            nearest: nearest(exposed, catalog.view(scope).tool_names()),
-        })
     }
 
-    /// The servers that are in no list yet and whose prefix the name has.
-    fn unlisted(&self, catalog: &Catalog, scope: Scope, exposed: &str) -> Vec<Arc<Server>> {
-        let view = catalog.view(scope);
-        self.servers
-            .iter()
-            .enumerate()
-            .filter(|(index, server)| match scope {
-                Scope::Merged => server.settings().naming.could_expose(exposed),
-                Scope::Alone(alone) => alone == ServerIndex(*index),
+    /// The servers that are in no list yet and whose the name may be by its prefix.
+    fn candidates(
+        &self,
+        surface: &Surface,
+        scope: Scope,
+        wanted: &Wanted,
+    ) -> impl Iterator<Item = Arc<Server>> {
+        let is_alone = matches!(scope, Scope::Alone(_));
+        let servers: Vec<_> = surface
+            .unlisted()
+            .filter_map(|index| Some((index, self.servers.get(index.0)?)))
+            .filter(|(index, server)| {
+                is_alone
+                    || match wanted.name() {
+                        Some(name) => server.settings().naming.could_expose(name),
+                        None => wanted.uri().and_then(|uri| surface.marked(uri)) == Some(*index),
+                    }
             })
-            .filter(|(_, server)| view.lacks(server.name()))
             .map(|(_, server)| server.clone())
-            .collect()
+            .collect();
+        servers.into_iter()
     }
 
     fn route(
         &self,
         caller: &Caller,
         index: ServerIndex,
+        surface: Arc<Surface>,
         began: Instant,
     ) -> Result<Route, RouteError> {
         let gone = || RouteError::InvalidParams("the server is not configured");
         let server = self.servers.get(index.0).ok_or_else(gone)?.clone();
         let lease = match server.settings().isolation {
-            Isolation::Session => caller.lease(index),
+            Isolation::Session => caller.lease(index, &server),
             Isolation::Shared => self.shared.get(index.0).ok_or_else(gone)?.clone(),
         };
         Ok(Route {
             server,
             lease,
+            index,
+            surface,
             began,
         })
     }
@@ -355,7 +426,7 @@ impl Router {
         self: Arc<Self>,
         route: Route,
         mut call: Call,
-    ) -> Result<Begun, RouteError> {
+    ) -> Result<Beginnings, RouteError> {
         let Route { server, lease, .. } = &route;
         let patience = server.settings().patience;
         let end = route.began + patience.max;
@@ -369,12 +440,12 @@ impl Router {
             call.patience.max = end.saturating_duration_since(Instant::now());
             match held.link().begin(call.clone()).await {
                 Ok(exchange) => {
-                    return Ok(Begun {
+                    return Ok(Beginnings::Begun(Box::new(Begun {
                         route,
                         call,
                         exchange,
                         _held: held,
-                    });
+                    })));
                 }
                 Err(error) if held.link().is_ended() && !tried => {
                     tried = true;
@@ -408,94 +479,26 @@ impl Router {
     }
 }
 
-// === impl CatalogStore ===
+// === impl Route ===
 
-impl CatalogStore {
-    fn new(servers: Vec<Arc<Server>>, observer: Arc<dyn Observer>) -> Self {
-        let store = Self {
-            servers,
-            current: ArcSwap::from_pointee(Catalog::build(&[])),
-            version: watch::Sender::new(0),
-            observer,
-        };
-        store.publish();
-        store
-    }
-
-    /// Builds the catalog anew from what the servers are and list, and puts it in place whole.
-    pub(crate) fn publish(&self) {
-        // One at a time: the last one built must be the last one put in place.
-        self.version.send_modify(|version| {
-            let reports: Vec<_> = self.servers.iter().map(|server| server.report()).collect();
-            let parts: Vec<_> = self
-                .servers
-                .iter()
-                .zip(&reports)
-                .map(|(server, report)| Part {
-                    name: server.name(),
-                    naming: &server.settings().naming,
-                    list: part_list(server, &report.health),
-                })
-                .collect();
-            let catalog = Catalog::build(&parts);
-            let before = self.current.load();
-            for name in &catalog.conflicts {
-                if !before.conflicts.contains(name) {
-                    warn!(%name, "an exposed name is claimed twice: give one server another prefix");
-                }
-            }
-            self.observer.observe(&Event::Merged {
-                conflicts: catalog.conflicts.len(),
-            });
-            self.current.store(Arc::new(catalog));
-            *version = version.wrapping_add(1);
-        });
+impl Route {
+    /// An answer as the client gets it: the server's URIs as the client knows them.
+    pub(crate) fn exposed(&self, outcome: Outcome) -> Outcome {
+        match outcome {
+            Outcome::Result(result) => Outcome::Result(
+                result.with_links(&|uri: &str| self.surface.expose(self.index, uri)),
+            ),
+            Outcome::Error(error) => Outcome::Error(error),
+        }
     }
 }
 
-fn part_list(server: &Server, health: &Health) -> PartList {
-    if matches!(health, Health::Disabled) {
-        return PartList::Disabled;
+/// The answer to a request of which the server declares nothing: it is never asked.
+fn answer_without(server: &Server, method: &Method) -> Option<ResultObject> {
+    let hello = server.known()?.hello;
+    if *method != Method::CompletionComplete || hello.serves.completions {
+        return None;
     }
-    match server.items() {
-        Some(items) => PartList::Listed(items),
-        None => PartList::Missing {
-            state: health.word(),
-            reason: match health.failure() {
-                Some(failure) => public_reason(server.name(), &failure.error),
-                None => format!("server {} is {}", server.name(), health.word()),
-            },
-        },
-    }
-}
-
-/// What clients are told of a failure: whose it is, never a path or what the system said.
-pub(crate) fn public_reason(server: &ServerName, error: &manifold_link::LinkError) -> String {
-    format!("server {server} {}", error.public())
-}
-
-/// Looks for idle sessions and links until the router stops.
-async fn sweep(router: Arc<Router>) {
-    let mut ticks = tokio::time::interval(SWEEP);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            _ = ticks.tick() => {}
-            () = router.stop.cancelled() => return,
-        }
-        let now = Instant::now();
-        for session in router.sessions.end_expired(now) {
-            info!("a session was not used for sessions.idle_timeout and is ended");
-            router.count_end(&session);
-        }
-        for session in router.sessions.all() {
-            session.caller().end_idle_links(&router.servers, now);
-        }
-        router.anonymous.end_idle_links(&router.servers, now);
-        for (server, lease) in router.servers.iter().zip(&router.shared) {
-            if let Some(limit) = now.checked_sub(server.settings().link_idle) {
-                lease.let_go_if_idle(limit);
-            }
-        }
-    }
+    let nothing = Raw::of(&serde_json::json!({ "completion": { "values": [] } }));
+    ResultObject::parse(&nothing).ok()
 }

@@ -4,12 +4,13 @@
 use std::{fmt, pin::Pin, sync::Arc};
 
 use manifold_link::{Call, Event as LinkEvent, Exchange, LinkError};
-use manifold_protocol::{Method, Outcome, ServerName};
+use manifold_protocol::{Method, Outcome, ResultObject, ServerName};
 use tokio::time::Instant;
 
 use crate::{
     RouteError, Router,
     events::{CallOutcome, Event, Observer},
+    request::Request,
     router::Route,
     server::{HeldLink, Isolation},
 };
@@ -39,6 +40,8 @@ pub enum CallEvent {
 enum Stage {
     /// On the way to a link. Kept across waits: dropping [`RunningCall::next`] must not lose it.
     Beginning(Beginning),
+    /// Answered without a server.
+    Answered(Box<ResultObject>),
     /// In flight.
     InFlight(Box<Begun>),
     /// The end was told.
@@ -46,7 +49,17 @@ enum Stage {
 }
 
 /// The future that brings a call to a link.
-pub(crate) type Beginning = Pin<Box<dyn Future<Output = Result<Begun, RouteError>> + Send + Sync>>;
+pub(crate) type Beginning =
+    Pin<Box<dyn Future<Output = Result<Beginnings, RouteError>> + Send + Sync>>;
+
+/// What came of a call's way to a link.
+#[derive(Debug)]
+pub(crate) enum Beginnings {
+    /// It is on a link.
+    Begun(Box<Begun>),
+    /// The answer is known: the server declares nothing that could answer.
+    Answer(Box<ResultObject>),
+}
 
 /// A call on a link.
 #[derive(Debug)]
@@ -85,23 +98,29 @@ impl RunningCall {
         loop {
             match &mut self.stage {
                 Stage::Beginning(beginning) => match beginning.as_mut().await {
-                    Ok(begun) => {
+                    Ok(Beginnings::Begun(begun)) => {
                         self.watch.routed(begun.route.server.name());
-                        self.stage = Stage::InFlight(Box::new(begun));
+                        self.stage = Stage::InFlight(begun);
+                    }
+                    Ok(Beginnings::Answer(result)) => {
+                        self.stage = Stage::Answered(result);
                     }
                     Err(error) => return self.failed(error),
                 },
+                Stage::Answered(result) => {
+                    let outcome = Outcome::Result((**result).clone());
+                    return self.done(outcome);
+                }
                 Stage::InFlight(begun) => match begun.exchange.next().await {
                     LinkEvent::Note(note) if begun.is_strangers(&note.method) => {}
                     LinkEvent::Note(note) => return CallEvent::Note(note),
                     LinkEvent::Ask(ask) => return CallEvent::Ask(ask),
                     LinkEvent::Done(Ok(outcome)) => {
-                        self.stage = Stage::Ended;
-                        self.watch.end(outcome_of(&outcome));
-                        return CallEvent::Done(Ok(outcome));
+                        let outcome = begun.route.exposed(outcome);
+                        return self.done(outcome);
                     }
-                    // The server has not worked on it: once more, on a new link.
-                    LinkEvent::Done(Err(LinkError::SessionLost)) if !self.resent => {
+                    // The server has not worked on it, or it does no harm twice: once more, on a new link.
+                    LinkEvent::Done(Err(error)) if !self.resent && begun.may_go_again(&error) => {
                         self.resent = true;
                         let again = self
                             .router
@@ -123,6 +142,12 @@ impl RunningCall {
         }
     }
 
+    fn done(&mut self, outcome: Outcome) -> CallEvent {
+        self.stage = Stage::Ended;
+        self.watch.end(outcome_of(&outcome));
+        CallEvent::Done(Ok(outcome))
+    }
+
     fn failed(&mut self, error: RouteError) -> CallEvent {
         self.stage = Stage::Ended;
         if let Some(server) = error.server() {
@@ -138,6 +163,14 @@ impl Begun {
     /// a log message is about.
     fn is_strangers(&self, method: &Method) -> bool {
         *method == Method::LogMessage && self.route.server.settings().isolation == Isolation::Shared
+    }
+}
+
+impl Begun {
+    /// Whether the call may be sent once more after `error` (contract, "Sent once").
+    fn may_go_again(&self, error: &LinkError) -> bool {
+        matches!(error, LinkError::SessionLost)
+            || Request::is_read(&self.call.method) && matches!(error, LinkError::Unreachable(_))
     }
 }
 
@@ -160,6 +193,7 @@ impl fmt::Debug for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Beginning(_) => f.write_str("Beginning"),
+            Self::Answered(_) => f.write_str("Answered"),
             Self::InFlight(begun) => begun.fmt(f),
             Self::Ended => f.write_str("Ended"),
         }
@@ -214,7 +248,7 @@ mod tests {
     use tokio_util::task::TaskTracker;
 
     use super::*;
-    use crate::{RouterLimits, Sessions};
+    use crate::{RouterSettings, Sessions};
 
     /// Remembers how calls ended.
     #[derive(Debug, Default)]
@@ -229,17 +263,18 @@ mod tests {
     }
 
     fn call(
-        beginning: impl Future<Output = Result<Begun, RouteError>> + Send + Sync + 'static,
+        beginning: impl Future<Output = Result<Beginnings, RouteError>> + Send + Sync + 'static,
     ) -> (RunningCall, Arc<Outcomes>) {
         let outcomes = Arc::new(Outcomes::default());
-        let limits = RouterLimits {
+        let settings = RouterSettings {
             list: Duration::ZERO,
+            views: Vec::new(),
         };
         let sessions = Sessions::new(1, None);
         let router = Router::start(
             vec![],
             sessions,
-            limits,
+            settings,
             TaskTracker::new(),
             outcomes.clone(),
         );

@@ -10,7 +10,7 @@ use std::{
 };
 
 use manifold_link::{Connector, Link, LinkError, Origin, Patience};
-use manifold_protocol::{Naming, OriginalName, ServerName};
+use manifold_protocol::{Kind, Naming, ServerName, uri::UriPrefix};
 use manifold_supervisor::{Child, ChildLog, Exit, LogLine, RestartPolicy};
 use tokio::{
     sync::{Notify, OwnedSemaphorePermit, Semaphore, watch},
@@ -25,7 +25,7 @@ use crate::{
     gate::Gate,
     health::{Health, Report},
     lease::Lease,
-    listing::Item,
+    lists::{CacheHint, Hello, List, Lists},
 };
 
 /// What the configuration says of a server, beside how it is reached.
@@ -34,7 +34,9 @@ pub struct ServerSettings {
     /// Its name.
     pub name: ServerName,
     /// How its names are exposed on the merged path.
-    pub naming: Naming,
+    pub naming: Arc<Naming>,
+    /// How its URIs are exposed there when an earlier server has the same ones.
+    pub mark: UriPrefix,
     /// Switched off servers are only shown.
     pub enabled: bool,
     /// Readiness waits for it.
@@ -45,6 +47,8 @@ pub struct ServerSettings {
     pub restart: RestartPolicy,
     /// How long its answers may take.
     pub patience: Patience,
+    /// How long its first lists are waited for before what is known of it is shown.
+    pub list: Duration,
     /// The most links at a time, beside the catalog's.
     pub max_links: usize,
     /// How long a caller waits for a link when all are busy.
@@ -55,10 +59,27 @@ pub struct ServerSettings {
     pub expose_stderr: bool,
     /// Which of its tools are exposed.
     pub permits: ToolFilter,
+    /// Whether it is started only when somebody needs it.
+    pub lazy: bool,
+    /// How many started processes wait for callers.
+    pub spare: usize,
+    /// Headers of clients' requests that it gets, by lower-case names.
+    pub forward_headers: Vec<Box<str>>,
+    /// How long its lists may be kept when it does not say so itself.
+    pub hint: CacheHint,
 }
 
 /// Says whether a tool is exposed, by its original name.
-pub type ToolFilter = Arc<dyn Fn(&OriginalName) -> bool + Send + Sync>;
+pub type ToolFilter = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
+/// What a server has said of itself.
+#[derive(Debug, Clone)]
+pub struct Known {
+    /// In its handshake.
+    pub hello: Hello,
+    /// Its lists, as far as they are known.
+    pub lists: Lists,
+}
 
 /// Who gets a link of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,7 +108,7 @@ pub struct Server {
     settings: ServerSettings,
     connector: Connector,
     report: watch::Sender<Report>,
-    items: Mutex<Option<Arc<Vec<Item>>>>,
+    known: Mutex<Option<Known>>,
     links: Mutex<Vec<(Weak<Link>, Use)>>,
     last_exit: Mutex<Option<Exit>>,
     /// What the child that was started last says, also after its end.
@@ -98,6 +119,7 @@ pub struct Server {
     seated: Mutex<Vec<Weak<Lease>>>,
     restart: Notify,
     suspect: Notify,
+    needed: watch::Sender<Instant>,
     tasks: TaskTracker,
     observer: Arc<dyn Observer>,
 }
@@ -133,13 +155,14 @@ impl Server {
             settings,
             connector,
             report: watch::Sender::new(Report::new(health)),
-            items: Mutex::default(),
+            known: Mutex::default(),
             links: Mutex::default(),
             last_exit: Mutex::default(),
             seated: Mutex::default(),
             last_log: Mutex::default(),
             restart: Notify::new(),
             suspect: Notify::new(),
+            needed: watch::Sender::new(Instant::now()),
             tasks,
             observer,
         }
@@ -196,18 +219,34 @@ impl Server {
             .unwrap_or_default()
     }
 
-    /// Its list, if it was ever listed. It is kept while the server is down.
+    /// What it said of itself, if it ever did. It is kept while the server is down.
     #[must_use]
-    pub fn items(&self) -> Option<Arc<Vec<Item>>> {
-        lock(&self.items).clone()
+    pub fn known(&self) -> Option<Known> {
+        lock(&self.known).clone()
+    }
+
+    /// The server has said hello. Lists that it does not declare any more are forgotten.
+    pub(crate) fn set_hello(&self, hello: Hello) {
+        let mut known = lock(&self.known);
+        let lists = known.take().map(|known| known.lists).unwrap_or_default();
+        *known = Some(Known {
+            lists: lists.declared(&hello),
+            hello,
+        });
     }
 
     /// Puts a new list in place; says whether it differs from the one before.
-    pub(crate) fn set_items(&self, items: Vec<Item>) -> bool {
-        let mut place = lock(&self.items);
-        let changed = place.as_ref().is_none_or(|before| **before != items);
-        *place = Some(Arc::new(items));
-        changed
+    pub(crate) fn set_list(&self, kind: Kind, list: List) -> bool {
+        let mut known = lock(&self.known);
+        known
+            .as_mut()
+            .is_some_and(|known| known.lists.set(kind, list))
+    }
+
+    /// A list without what the configuration keeps from clients.
+    pub(crate) fn permitted(&self, kind: Kind, list: List) -> List {
+        let permits = |key: &str| kind != Kind::Tool || (self.settings.permits)(key);
+        list.permitted(permits, self.settings.hint)
     }
 
     /// The one place where a server's state changes.
@@ -255,6 +294,21 @@ impl Server {
         self.restart.notified().await;
     }
 
+    /// Somebody needs the server: if it is lazy and asleep, it is started.
+    pub(crate) fn need(&self) {
+        self.needed.send_replace(Instant::now());
+    }
+
+    /// When somebody needed the server last, and word of the next time.
+    pub(crate) fn needed(&self) -> watch::Receiver<Instant> {
+        self.needed.subscribe()
+    }
+
+    /// Whether any link but the catalog's is up.
+    pub(crate) fn is_used(&self) -> bool {
+        self.links().iter().any(|(_, used)| *used != Use::Catalog)
+    }
+
     /// A call could not reach the server: the keeper should look.
     pub(crate) fn suspect(&self) {
         self.suspect.notify_one();
@@ -278,6 +332,9 @@ impl Server {
     /// # Errors
     /// When it is down, or still starting then.
     pub(crate) async fn usable(&self, until: Instant) -> Result<(), RouteError> {
+        if self.settings.lazy {
+            self.need();
+        }
         let mut reports = self.report.subscribe();
         let settled = reports.wait_for(|report| report.health.is_settled());
         match tokio::time::timeout_at(until, settled).await {

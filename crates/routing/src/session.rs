@@ -12,12 +12,16 @@ use std::{
 
 use dashmap::DashMap;
 use manifold_link::Origin;
-use manifold_protocol::{ProtocolVersion, Raw, RequestId};
+use manifold_protocol::{Kind, LogLevel, Method, ProtocolVersion, Raw, RequestId};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::{caller::Caller, catalog::Scope, server::Use};
+use crate::{
+    caller::Callers,
+    catalog::{Fingerprints, Scope},
+    server::Use,
+};
 
 /// The id of a client session: 122 random bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -38,7 +42,9 @@ pub struct Session {
     version: ProtocolVersion,
     scope: Scope,
     client_info: Raw,
-    caller: Arc<Caller>,
+    callers: Callers,
+    /// The lists as the client knows them: what it saw or was told of last.
+    known: Mutex<Fingerprints>,
     opened: Instant,
     /// Milliseconds from `opened` to the last use.
     last_use: AtomicU64,
@@ -65,6 +71,8 @@ pub struct ClientHello {
     pub scope: Scope,
     /// `clientInfo`.
     pub client_info: Raw,
+    /// The lists of the path then.
+    pub known: Fingerprints,
 }
 
 /// One use of a session, counted while it lasts.
@@ -219,7 +227,8 @@ impl Session {
             version: hello.version,
             scope: hello.scope,
             client_info: hello.client_info,
-            caller: Arc::new(Caller::new(Use::Session)),
+            callers: Callers::new(Use::Session),
+            known: Mutex::new(hello.known),
             opened: Instant::now(),
             last_use: AtomicU64::new(0),
             streams: AtomicUsize::new(0),
@@ -264,14 +273,29 @@ impl Session {
     pub fn origin(&self) -> Origin {
         Origin {
             client_info: self.client_info.clone(),
+            log_level: self.callers.replay().log_level().map(LogLevel::to_raw),
             ..Origin::manifold()
         }
     }
 
-    /// Its leases.
+    /// Whoever calls in it: one caller for each set of forwarded headers.
     #[must_use]
-    pub fn caller(&self) -> &Arc<Caller> {
-        &self.caller
+    pub fn callers(&self) -> &Callers {
+        &self.callers
+    }
+
+    /// The client is being shown the list of a kind.
+    pub fn shown(&self, kind: Kind, lists: Fingerprints) {
+        lock(&self.known).take(kind, lists);
+    }
+
+    /// What the client must be told of, now that the lists are `now`. Each change is told once, however many streams
+    /// ask (2025-11-25 transports, "Multiple Connections").
+    pub fn tell(&self, now: Fingerprints) -> Vec<Method> {
+        let mut known = lock(&self.known);
+        let changes = known.changes(now);
+        *known = now;
+        changes
     }
 
     /// How long ago it was opened.
@@ -355,11 +379,11 @@ impl Session {
 
     fn end(&self) {
         self.ended.cancel();
-        self.caller.end();
+        self.callers.end();
     }
 
     fn running(&self) -> MutexGuard<'_, Running> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.running)
     }
 }
 
@@ -385,6 +409,10 @@ impl Drop for Activity {
     }
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -395,6 +423,7 @@ mod tests {
             version: ProtocolVersion::LATEST_LEGACY,
             scope: Scope::Merged,
             client_info: Raw::of("test"),
+            known: Fingerprints::default(),
         }
     }
 

@@ -42,6 +42,7 @@ request_body = "64KiB"
 message = "1GiB"
 concurrent_requests = 7
 children_starting = 8
+page_size = 9
 
 [names]
 separator = "_"
@@ -153,6 +154,7 @@ fn every_key_of_the_gateway_is_read() {
             message: 1 << 30,
             concurrent_requests: 7,
             children_starting: 8,
+            page_size: 9,
         }
     );
     assert_eq!(
@@ -312,6 +314,7 @@ fn defaults() {
             message: 64 << 20,
             concurrent_requests: 64,
             children_starting: 4,
+            page_size: 0,
         }
     );
     assert_eq!(
