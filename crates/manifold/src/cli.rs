@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use manifold_config::{Config, parse_address};
 use manifold_example_server::Eras;
 
-use crate::{serve, surroundings::Process, wiring};
+use crate::{check, serve, surroundings::Process, wiring};
 
 /// Bad usage, or a configuration that can't be used.
 const USAGE: u8 = 2;
@@ -40,7 +40,7 @@ enum Command {
     Check {
         #[command(flatten)]
         config: ConfigFile,
-        /// Reserved: not built yet.
+        /// Also start every server, print what it speaks and lists, and stop it.
         #[arg(long)]
         connect: bool,
     },
@@ -113,11 +113,8 @@ pub(crate) fn run() -> ExitCode {
             Ok(config) => serve::run(config),
             Err(code) => code,
         },
-        Command::Check { connect: true, .. } => {
-            say("manifold check --connect is reserved: it is not built yet");
-            ExitCode::from(USAGE)
-        }
-        Command::Check { config, .. } => match load(&config) {
+        Command::Check { config, connect } => match load(&config) {
+            Ok(config) if connect => check::connect(config),
             Ok(_) => ExitCode::SUCCESS,
             Err(code) => code,
         },

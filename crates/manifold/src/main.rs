@@ -3,10 +3,12 @@
 //! The binary: command line, wiring, the admin listener, drain. Everything else is in the libraries.
 
 mod admin;
+mod check;
 mod cli;
 mod drain;
 mod observe;
 mod serve;
+mod startup;
 mod status;
 mod surroundings;
 mod wiring;

@@ -2,12 +2,12 @@
 
 use std::{net::SocketAddr, process::ExitCode, sync::Arc};
 
-use anyhow::{Context, anyhow};
-use manifold_config::{Config, LogFormat};
+use anyhow::Context;
+use manifold_config::Config;
 use manifold_front::{Front, FrontSettings, Policy};
 use manifold_routing::{Router, RouterSettings, Sessions, events::Observer};
 use manifold_supervisor::Supervisor;
-use manifold_telemetry::{Metrics, start_logging};
+use manifold_telemetry::Metrics;
 use tokio::{net::TcpListener, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{error, info, warn};
@@ -17,7 +17,7 @@ use crate::{
     cli::say,
     drain::{Budget, Signals},
     observe::Counting,
-    wiring,
+    startup, wiring,
 };
 
 /// Runs the gateway. The exit code says whether it was asked to stop and has drained.
@@ -32,21 +32,7 @@ pub(crate) fn run(config: Config) -> ExitCode {
 }
 
 fn start(config: Config) -> anyhow::Result<ExitCode> {
-    let format = match config.log.format {
-        LogFormat::Auto => manifold_telemetry::LogFormat::Auto,
-        LogFormat::Text => manifold_telemetry::LogFormat::Text,
-        LogFormat::Json => manifold_telemetry::LogFormat::Json,
-    };
-    let directives =
-        std::env::var("RUST_LOG").unwrap_or_else(|_| config.log.level.as_str().to_owned());
-    start_logging(&directives, format)?;
-    rustls::crypto::aws_lc_rs::default_provider()
-        .install_default()
-        .map_err(|_| anyhow!("a TLS provider is installed twice"))?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .context("can't start the runtime")?;
+    let runtime = startup::runtime(&config, config.log.level.as_str())?;
     let code = runtime.block_on(serve(config));
     // The process ends with everything in it. A shutdown would drop the warden's keeper, which ends the warden
     // before it has ended the children that are left.

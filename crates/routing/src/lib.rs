@@ -10,6 +10,7 @@ mod error;
 pub mod events;
 mod gate;
 mod health;
+mod inspect;
 mod keeper;
 mod lease;
 mod lister;
@@ -33,6 +34,7 @@ pub use catalog::{
 };
 pub use error::RouteError;
 pub use health::{Failure, Health, Report};
+pub use inspect::Inspection;
 pub use lists::{CacheHint, Hello, List, Lists};
 pub use request::Request;
 pub use router::{Router, RouterSettings};

@@ -134,6 +134,12 @@ impl Lists {
         }
     }
 
+    /// Whether none is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        Kind::ALL.into_iter().all(|kind| self.get(kind).is_none())
+    }
+
     /// Puts a list in place; says whether it differs from the one before.
     pub(crate) fn set(&mut self, kind: Kind, list: List) -> bool {
         let place = match kind {
