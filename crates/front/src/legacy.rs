@@ -178,7 +178,7 @@ async fn initialize(
     };
     let version = ProtocolVersion::negotiate(&asked);
     let router = &shared.router;
-    let nobody = router.anonymous().plain();
+    let nobody = router.nobody();
     let surface = match scope {
         // What one server declares is not known before it is up.
         Scope::Alone(_) => router.lists(nobody, scope).await,

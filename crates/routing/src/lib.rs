@@ -22,8 +22,10 @@ mod replay;
 mod request;
 mod router;
 mod running;
+mod seats;
 mod server;
 mod session;
+mod settings;
 mod store;
 mod sweep;
 
@@ -39,5 +41,6 @@ pub use lists::{CacheHint, Hello, List, Lists};
 pub use request::Request;
 pub use router::{Router, RouterSettings};
 pub use running::{CallEvent, RunningCall};
-pub use server::{HeldLink, Isolation, Known, Server, ServerSettings, ToolFilter, Use};
+pub use server::{HeldLink, Known, Server, Use};
 pub use session::{Activity, ClientHello, Full, Principal, Session, SessionId, Sessions};
+pub use settings::{Isolation, ServerSettings, ToolFilter};

@@ -17,8 +17,9 @@ use crate::{
     lease::Lease,
     request::{Found, Request, Wanted},
     running::{Beginnings, Begun, RunningCall},
-    server::{HeldLink, Isolation, Server, Use},
+    server::{HeldLink, Server, Use},
     session::{ClientHello, Full, Session, SessionId, Sessions},
+    settings::Isolation,
     store::CatalogStore,
     sweep,
 };
@@ -31,6 +32,8 @@ pub struct Router {
     store: Arc<CatalogStore>,
     sessions: Sessions,
     anonymous: Callers,
+    /// Sees what everybody sees who has no link of their own.
+    nobody: Callers,
     shared: Vec<Arc<Lease>>,
     list_until: Instant,
     tasks: TaskTracker,
@@ -86,6 +89,7 @@ impl Router {
             store,
             sessions,
             anonymous: Callers::new(Use::Principal),
+            nobody: Callers::new(Use::Principal),
             list_until: Instant::now() + settings.list,
             tasks,
             stop: CancellationToken::new(),
@@ -138,6 +142,12 @@ impl Router {
     #[must_use]
     pub fn anonymous(&self) -> &Callers {
         &self.anonymous
+    }
+
+    /// A caller that never calls: it sees what everybody sees who has no link of their own.
+    #[must_use]
+    pub fn nobody(&self) -> &Caller {
+        self.nobody.plain()
     }
 
     /// The links that serve all callers.

@@ -12,7 +12,8 @@ use crate::{
     events::{CallOutcome, Event, Observer},
     request::Request,
     router::Route,
-    server::{HeldLink, Isolation},
+    server::HeldLink,
+    settings::Isolation,
 };
 
 /// A call that is being worked on.

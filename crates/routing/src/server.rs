@@ -9,11 +9,11 @@ use std::{
     time::Duration,
 };
 
-use manifold_link::{Connector, Link, LinkError, Origin, Patience};
-use manifold_protocol::{Kind, Naming, ServerName, uri::UriPrefix};
-use manifold_supervisor::{Child, ChildLog, Exit, LogLine, RestartPolicy};
+use manifold_link::{Connector, Link, LinkError, Origin};
+use manifold_protocol::{Kind, ServerName};
+use manifold_supervisor::{Child, ChildLog, Exit, LogLine};
 use tokio::{
-    sync::{Notify, OwnedSemaphorePermit, Semaphore, watch},
+    sync::{Notify, OwnedSemaphorePermit, watch},
     time::Instant,
 };
 use tokio_util::task::TaskTracker;
@@ -25,52 +25,10 @@ use crate::{
     gate::Gate,
     health::{Health, Report},
     lease::Lease,
-    lists::{CacheHint, Hello, List, Lists},
+    lists::{Hello, List, Lists},
+    seats::Seats,
+    settings::ServerSettings,
 };
-
-/// What the configuration says of a server, beside how it is reached.
-#[derive(Clone)]
-pub struct ServerSettings {
-    /// Its name.
-    pub name: ServerName,
-    /// How its names are exposed on the merged path.
-    pub naming: Arc<Naming>,
-    /// How its URIs are exposed there when an earlier server has the same ones.
-    pub mark: UriPrefix,
-    /// Switched off servers are only shown.
-    pub enabled: bool,
-    /// Readiness waits for it.
-    pub required: bool,
-    /// Who gets a link of their own.
-    pub isolation: Isolation,
-    /// How restarts are spaced.
-    pub restart: RestartPolicy,
-    /// How long its answers may take.
-    pub patience: Patience,
-    /// How long its first lists are waited for before what is known of it is shown.
-    pub list: Duration,
-    /// The most links at a time, beside the catalog's.
-    pub max_links: usize,
-    /// How long a caller waits for a link when all are busy.
-    pub seat_wait: Duration,
-    /// A caller's link that is not used for so long is closed.
-    pub link_idle: Duration,
-    /// Whether clients may see the last line of stderr.
-    pub expose_stderr: bool,
-    /// Which of its tools are exposed.
-    pub permits: ToolFilter,
-    /// Whether it is started only when somebody needs it.
-    pub lazy: bool,
-    /// How many started processes wait for callers.
-    pub spare: usize,
-    /// Headers of clients' requests that it gets, by lower-case names.
-    pub forward_headers: Vec<Box<str>>,
-    /// How long its lists may be kept when it does not say so itself.
-    pub hint: CacheHint,
-}
-
-/// Says whether a tool is exposed, by its original name.
-pub type ToolFilter = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// What a server has said of itself.
 #[derive(Debug, Clone)]
@@ -79,15 +37,6 @@ pub struct Known {
     pub hello: Hello,
     /// Its lists, as far as they are known.
     pub lists: Lists,
-}
-
-/// Who gets a link of their own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Isolation {
-    /// Every caller.
-    Session,
-    /// Nobody: one link serves all.
-    Shared,
 }
 
 /// What a link is used for.
@@ -114,9 +63,7 @@ pub struct Server {
     /// What the child that was started last says, also after its end.
     last_log: Mutex<Option<ChildLog>>,
     gate: Mutex<Gate>,
-    seats: Arc<Semaphore>,
-    /// The leases that hold the seats.
-    seated: Mutex<Vec<Weak<Lease>>>,
+    seats: Seats,
     restart: Notify,
     suspect: Notify,
     needed: watch::Sender<Instant>,
@@ -150,7 +97,7 @@ impl Server {
             Health::Disabled
         };
         Self {
-            seats: Arc::new(Semaphore::new(settings.max_links)),
+            seats: Seats::new(settings.max_links),
             gate: Mutex::new(Gate::new(settings.restart)),
             settings,
             connector,
@@ -158,7 +105,6 @@ impl Server {
             known: Mutex::default(),
             links: Mutex::default(),
             last_exit: Mutex::default(),
-            seated: Mutex::default(),
             last_log: Mutex::default(),
             restart: Notify::new(),
             suspect: Notify::new(),
@@ -283,7 +229,7 @@ impl Server {
     /// Ends all links; the catalog's is made anew at once, callers' with their next calls.
     pub(crate) fn restart(&self) {
         lock(&self.gate).reset();
-        for lease in self.seated() {
+        for lease in self.seats.taken() {
             lease.let_go();
         }
         self.restart.notify_one();
@@ -384,6 +330,21 @@ impl Server {
         }
     }
 
+    /// A seat for the link of `lease`, waited for up to `timeouts.connect`.
+    ///
+    /// # Errors
+    /// When all are in use until then.
+    pub(crate) async fn seat(
+        &self,
+        lease: &Arc<Lease>,
+    ) -> Result<OwnedSemaphorePermit, RouteError> {
+        let name = self.name();
+        let seat = self.seats.take(name, lease, self.settings.seat_wait).await;
+        seat.ok_or_else(|| RouteError::Busy {
+            server: name.clone(),
+        })
+    }
+
     /// Whether callers may make links now.
     ///
     /// # Errors
@@ -477,73 +438,12 @@ impl Server {
             }
         });
     }
-
-    /// A seat for the link of `lease`. When all are taken the link that was not used for longest gives its
-    /// seat up; when all are busy, one may become free within `timeouts.connect`.
-    pub(crate) async fn seat(
-        &self,
-        lease: &Arc<Lease>,
-    ) -> Result<OwnedSemaphorePermit, RouteError> {
-        if let Ok(seat) = self.seats.clone().try_acquire_owned() {
-            self.seat_is_taken(lease);
-            return Ok(seat);
-        }
-        self.evict();
-        let waiting = self.seats.clone().acquire_owned();
-        match tokio::time::timeout(self.settings.seat_wait, waiting).await {
-            Ok(Ok(seat)) => {
-                self.seat_is_taken(lease);
-                Ok(seat)
-            }
-            Ok(Err(_)) | Err(_) => Err(RouteError::Busy {
-                server: self.name().clone(),
-            }),
-        }
-    }
-
-    fn seated(&self) -> Vec<Arc<Lease>> {
-        lock(&self.seated)
-            .iter()
-            .filter_map(Weak::upgrade)
-            .collect()
-    }
-
-    fn seat_is_taken(&self, lease: &Arc<Lease>) {
-        let mut seated = lock(&self.seated);
-        seated.retain(|other| other.strong_count() > 0 && !other.ptr_eq(&Arc::downgrade(lease)));
-        seated.push(Arc::downgrade(lease));
-    }
-
-    /// Ends the link that was not used for longest, if one is idle.
-    fn evict(&self) {
-        let seated: Vec<_> = lock(&self.seated)
-            .iter()
-            .filter_map(Weak::upgrade)
-            .collect();
-        let longest = seated
-            .iter()
-            .filter_map(|lease| Some((lease.idle_since()?, lease)))
-            .min_by_key(|(since, _)| *since);
-        if let Some((since, lease)) = longest {
-            info!(server = %self.name(), "servers.{}.max_links is reached: an idle link is ended", self.name());
-            lease.let_go_if_idle(since);
-        }
-    }
 }
 
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server")
             .field("name", &self.settings.name)
-            .finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for ServerSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerSettings")
-            .field("name", &self.name)
-            .field("isolation", &self.isolation)
             .finish_non_exhaustive()
     }
 }

@@ -79,15 +79,16 @@ impl ListBuilder {
 
     pub(super) fn finish(mut self, hint: CacheHint, missing: Option<Raw>) -> ReadyList {
         self.text.put_slice(b"]");
-        let text = self.text.freeze();
         let ending = Ending { hint, missing };
+        let legacy = ending.result(Era::Legacy, &self.text, None);
         ReadyList {
-            legacy: ending.result(Era::Legacy, &text, None),
-            modern: ending.result(Era::Modern, &text, None),
-            fingerprint: hash(&text),
+            modern: ending.result(Era::Modern, &self.text, None),
+            fingerprint: hash(&self.text),
             kind: self.kind,
             entries: self.entries,
-            text,
+            // Behind the opening brace, the result has the same bytes.
+            text: legacy.bytes().slice(1..=self.text.len()),
+            legacy,
             ending,
         }
     }

@@ -11,13 +11,17 @@ mod uris;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 use manifold_protocol::{Kind, Naming, Raw, ServerName, uri::UriPrefix};
 
 use crate::{
     lists::{Hello, Lists},
-    server::ToolFilter,
+    settings::ToolFilter,
 };
 
 pub use hello::Capabilities;
@@ -61,8 +65,9 @@ pub struct Catalog {
     parts: Vec<Part>,
     views: Arc<[View]>,
     merged: Arc<Surface>,
-    alone: Vec<Arc<Surface>>,
-    viewed: Vec<Arc<Surface>>,
+    /// Built when somebody asks for them: most paths are never used.
+    alone: Vec<OnceLock<Arc<Surface>>>,
+    viewed: Vec<OnceLock<Arc<Surface>>>,
 }
 
 /// What a catalog is made of, for one server.
@@ -92,17 +97,11 @@ pub(crate) enum PartList {
 
 impl Catalog {
     pub(crate) fn build(version: u64, parts: Vec<Part>, views: Arc<[View]>) -> Self {
-        let none = HashMap::new();
-        let build = |scope| Arc::new(surface(&parts, &views, scope, &none));
         Self {
             version,
-            merged: build(Scope::Merged),
-            alone: (0..parts.len())
-                .map(|index| build(Scope::Alone(ServerIndex(index))))
-                .collect(),
-            viewed: (0..views.len())
-                .map(|index| build(Scope::View(ViewIndex(index))))
-                .collect(),
+            merged: Arc::new(surface(&parts, &views, Scope::Merged, &HashMap::new())),
+            alone: parts.iter().map(|_| OnceLock::new()).collect(),
+            viewed: views.iter().map(|_| OnceLock::new()).collect(),
             parts,
             views,
         }
@@ -122,7 +121,10 @@ impl Catalog {
             Scope::Alone(ServerIndex(index)) => self.alone.get(index),
             Scope::View(ViewIndex(index)) => self.viewed.get(index),
         };
-        place.unwrap_or(&self.merged)
+        let Some(place) = place else {
+            return &self.merged;
+        };
+        place.get_or_init(|| Arc::new(surface(&self.parts, &self.views, scope, &HashMap::new())))
     }
 
     /// The lists of a path for a caller of whom some servers have lists of its own.

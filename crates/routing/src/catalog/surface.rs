@@ -13,7 +13,7 @@ use super::{
 use crate::{
     Health,
     lists::{CacheHint, List},
-    server::ToolFilter,
+    settings::ToolFilter,
 };
 
 /// The lists of one path, and what its exposed names and URIs lead to.
