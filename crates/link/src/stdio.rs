@@ -56,8 +56,16 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Table {
-    open: HashMap<LinkRequestId, Arc<Mailbox>>,
+    open: HashMap<LinkRequestId, Open>,
     ended: Option<LinkError>,
+}
+
+/// A request in the table of those in flight.
+#[derive(Debug)]
+struct Open {
+    mailbox: Arc<Mailbox>,
+    /// A client waits for it.
+    is_work: bool,
 }
 
 /// One request in flight to a child.
@@ -127,7 +135,11 @@ impl Stdio {
     ) -> Result<StdioExchange, LinkError> {
         let id = LinkRequestId(self.next.fetch_add(1, Ordering::Relaxed));
         let mailbox = Arc::new(Mailbox::default());
-        self.shared.open(id, mailbox.clone())?;
+        let entry = Open {
+            mailbox: mailbox.clone(),
+            is_work: method.is_work(),
+        };
+        self.shared.open(id, entry)?;
         let mut exchange = StdioExchange {
             shared: self.shared.clone(),
             id,
@@ -232,12 +244,12 @@ impl Shared {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn open(&self, id: LinkRequestId, mailbox: Arc<Mailbox>) -> Result<(), LinkError> {
+    fn open(&self, id: LinkRequestId, entry: Open) -> Result<(), LinkError> {
         let mut table = self.lock();
         match &table.ended {
             Some(reason) => Err(reason.clone()),
             None => {
-                table.open.insert(id, mailbox);
+                table.open.insert(id, entry);
                 Ok(())
             }
         }
@@ -248,23 +260,24 @@ impl Shared {
     }
 
     fn mailbox(&self, id: LinkRequestId) -> Option<Arc<Mailbox>> {
-        self.lock().open.get(&id).cloned()
+        self.lock().open.get(&id).map(|open| open.mailbox.clone())
     }
 
-    /// The only call in flight, if there is exactly one: what names no call belongs to it.
+    /// The only call of a client in flight, if there is exactly one: what names no call belongs to it, and never to a
+    /// request of our own.
     fn sole_mailbox(&self) -> Option<Arc<Mailbox>> {
         let table = self.lock();
-        let mut open = table.open.values();
-        match (open.next(), open.next()) {
-            (Some(mailbox), None) => Some(mailbox.clone()),
+        let mut work = table.open.values().filter(|open| open.is_work);
+        match (work.next(), work.next()) {
+            (Some(open), None) => Some(open.mailbox.clone()),
             _ => None,
         }
     }
 
     fn finish(&self, id: LinkRequestId, outcome: Result<Outcome, LinkError>) {
-        let mailbox = self.lock().open.remove(&id);
-        match mailbox {
-            Some(mailbox) => mailbox.finish(outcome),
+        let open = self.lock().open.remove(&id);
+        match open {
+            Some(open) => open.mailbox.finish(outcome),
             None => debug!(%id, "an answer to no call, or to a cancelled one"),
         }
     }
@@ -285,8 +298,8 @@ impl Shared {
             table.ended = Some(reason.clone());
             std::mem::take(&mut table.open)
         };
-        for mailbox in open.into_values() {
-            mailbox.finish(Err(reason.clone()));
+        for open in open.into_values() {
+            open.mailbox.finish(Err(reason.clone()));
         }
         self.ended.cancel();
     }

@@ -105,6 +105,20 @@ methods! {
 }
 
 impl Method {
+    /// Whether a server works for a client when it answers: what it says or asks meanwhile may be about that. All
+    /// other requests are Manifold's own.
+    #[must_use]
+    pub fn is_work(&self) -> bool {
+        matches!(
+            self,
+            Self::ToolsCall
+                | Self::PromptsGet
+                | Self::ResourcesRead
+                | Self::CompletionComplete
+                | Self::Other(_)
+        )
+    }
+
     /// Whether a server asks the client something with it.
     #[must_use]
     pub fn is_ask(&self) -> bool {
