@@ -1,0 +1,6 @@
+"""Reads everything, says nothing: a server that never answers."""
+
+import sys
+
+for _ in sys.stdin.buffer:
+    pass
