@@ -107,6 +107,9 @@ impl Writer {
         let error = match outcome {
             Ok(Outcome::Result(result)) => {
                 let raw = match (self.era, result.result_type()) {
+                    (Era::Modern, ResultType::Complete) if self.resource.is_some() => {
+                        result.with_result_type_and_hint()
+                    }
                     (Era::Modern, _) => result.with_result_type(),
                     (Era::Legacy, ResultType::InputRequired) => {
                         let error = RpcError::new(

@@ -34,6 +34,8 @@ pub(crate) struct ResultSpans {
     result_type: Option<Span>,
     is_error: Option<Span>,
     next_cursor: Option<Span>,
+    ttl_ms: Option<Span>,
+    cache_scope: Option<Span>,
     /// URIs of the server's resources.
     links: Vec<Span>,
 }
@@ -58,6 +60,9 @@ pub enum ResultType {
     Other(String),
 }
 
+/// The member that says that a result is final.
+const RESULT_TYPE: &str = "\"resultType\":\"complete\"";
+
 // === impl ResultSpans ===
 
 impl ResultSpans {
@@ -75,6 +80,10 @@ impl ResultSpans {
             &mut self.is_error
         } else if key.is("nextCursor") {
             &mut self.next_cursor
+        } else if key.is("ttlMs") {
+            &mut self.ttl_ms
+        } else if key.is("cacheScope") {
+            &mut self.cache_scope
         } else {
             links::member(scanner, key, &mut self.links)?;
             return Ok(());
@@ -197,10 +206,31 @@ impl ResultObject {
     /// The result as a modern client must get it: with a `resultType`.
     #[must_use]
     pub fn with_result_type(&self) -> Raw {
-        if self.spans.result_type.is_some() {
+        self.completed(&[(self.spans.result_type.is_none(), RESULT_TYPE)])
+    }
+
+    /// The same for a result that may be kept: what does not say for how long, and by whom, may not be kept
+    /// (2026-07-28 caching).
+    #[must_use]
+    pub fn with_result_type_and_hint(&self) -> Raw {
+        self.completed(&[
+            (self.spans.result_type.is_none(), RESULT_TYPE),
+            (self.spans.ttl_ms.is_none(), "\"ttlMs\":0"),
+            (
+                self.spans.cache_scope.is_none(),
+                "\"cacheScope\":\"private\"",
+            ),
+        ])
+    }
+
+    /// The result with those members that are missing.
+    fn completed(&self, members: &[(bool, &str)]) -> Raw {
+        let missing = members.iter().filter(|(missing, _)| *missing);
+        let missing: Vec<&str> = missing.map(|(_, member)| *member).collect();
+        if missing.is_empty() {
             return self.raw();
         }
-        self.with_members(b"\"resultType\":\"complete\"")
+        self.with_members(missing.join(",").as_bytes())
     }
 }
 

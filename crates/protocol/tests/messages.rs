@@ -8,7 +8,7 @@
 use bytes::Bytes;
 use manifold_protocol::{
     EnvelopeFault, IdField, LinkRequestId, Message, MetaEdit, Method, Outcome, Params, ParamsEdit,
-    Raw, Request, ResultType, code, meta, wire,
+    Raw, Request, ResultObject, ResultType, code, meta, wire,
 };
 use proptest::prelude::*;
 
@@ -245,6 +245,28 @@ fn too_many_members_of_meta_are_refused() {
         members.join(",")
     );
     assert!(matches!(fault(&text).0, EnvelopeFault::Shape(_)));
+}
+
+#[test]
+fn what_may_be_kept_says_for_how_long() {
+    for (text, hinted) in [
+        (
+            r#"{"contents":[]}"#,
+            r#"{"resultType":"complete","ttlMs":0,"cacheScope":"private","contents":[]}"#,
+        ),
+        (
+            r#"{"ttlMs":5,"contents":[],"resultType":"complete"}"#,
+            r#"{"cacheScope":"private","ttlMs":5,"contents":[],"resultType":"complete"}"#,
+        ),
+        (
+            r#"{"resultType":"complete","ttlMs":5,"cacheScope":"public"}"#,
+            r#"{"resultType":"complete","ttlMs":5,"cacheScope":"public"}"#,
+        ),
+    ] {
+        let raw = Raw::parse(text.as_bytes().into()).unwrap();
+        let result = ResultObject::parse(&raw).unwrap();
+        assert_eq!(result.with_result_type_and_hint().as_str(), hinted);
+    }
 }
 
 #[test]

@@ -367,6 +367,14 @@ impl Router {
         if let Some(found) = wanted.find(&surface) {
             return Ok((found, surface));
         }
+        // A bare URI says nothing of its server: it may be one of those that are starting still.
+        let surface = match wanted.uri() {
+            Some(_) => self.lists(caller, scope).await,
+            None => surface,
+        };
+        if let Some(found) = wanted.find(&surface) {
+            return Ok((found, surface));
+        }
         let mut down = None;
         for server in self.candidates(&surface, scope, &wanted) {
             let until = Instant::now() + server.settings().patience.silence;
