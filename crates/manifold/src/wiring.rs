@@ -133,7 +133,7 @@ fn connector(
     server: &manifold_config::Server,
     supervisor: &Supervisor,
     tasks: &TaskTracker,
-    clients: &mut HashMap<Duration, HttpClient>,
+    clients: &mut Clients,
 ) -> anyhow::Result<Connector> {
     let target = match &server.transport {
         Transport::Stdio {
@@ -166,7 +166,7 @@ fn connector(
             }
         }
         Transport::Http { url, headers, .. } => Target::Http(Box::new(HttpTarget {
-            client: client(clients, server.timeouts.connect)?,
+            client: client(clients, server.timeouts.connect, url)?,
             uri: url.parse::<Uri>().context("the URL can't be used")?,
             headers: header_map(headers)?,
         })),
@@ -178,16 +178,21 @@ fn connector(
     Ok(Connector::new(target, limits, tasks.clone()))
 }
 
-/// The client of all servers with that `timeouts.connect`.
-fn client(
-    clients: &mut HashMap<Duration, HttpClient>,
-    connect: Duration,
-) -> anyhow::Result<HttpClient> {
-    if let Some(client) = clients.get(&connect) {
+/// Clients by `timeouts.connect`, and whether they speak TLS.
+type Clients = HashMap<(Duration, bool), HttpClient>;
+
+/// The client that servers of one kind share. Root certificates are loaded only if some server needs them.
+fn client(clients: &mut Clients, connect: Duration, url: &str) -> anyhow::Result<HttpClient> {
+    let tls = !url.starts_with("http://");
+    if let Some(client) = clients.get(&(connect, tls)) {
         return Ok(client.clone());
     }
-    let client = HttpClient::new(connect)?;
-    clients.insert(connect, client.clone());
+    let client = if tls {
+        HttpClient::new(connect)?
+    } else {
+        HttpClient::plain(connect)
+    };
+    clients.insert((connect, tls), client.clone());
     Ok(client)
 }
 

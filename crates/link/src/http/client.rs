@@ -6,13 +6,13 @@ use bytes::Bytes;
 use http::{Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper_rustls::{HttpsConnectorBuilder, MaybeHttpsStream};
+use hyper_rustls::{HttpsConnectorBuilder, MaybeHttpsStream, builderstates::WantsSchemes};
 use hyper_util::{
     client::legacy::{Client, ResponseFuture, connect::HttpConnector},
     rt::{TokioExecutor, TokioIo, TokioTimer},
 };
+use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
-
 use tower::{BoxError, timeout::Timeout, util::BoxCloneSyncService};
 
 use crate::LinkError;
@@ -29,17 +29,34 @@ pub struct HttpClient(Client<Connect, Full<Bytes>>);
 type Connect = BoxCloneSyncService<Uri, MaybeHttpsStream<TokioIo<TcpStream>>, BoxError>;
 
 impl HttpClient {
-    /// A client that gives a connection `connect` to be made, TCP and TLS together.
+    /// A client for `http://` and `https://` that gives a connection `connect` to be made, TCP and TLS together.
     ///
     /// # Errors
     /// When the system has no root certificates.
     pub fn new(connect: Duration) -> Result<Self, LinkError> {
+        let connector = HttpsConnectorBuilder::new()
+            .with_native_roots()
+            .map_err(|error| LinkError::Unreachable(format!("no root certificates: {error}")))?;
+        Ok(Self::over(connector, connect))
+    }
+
+    /// A client for `http://` alone: it trusts no certificate, and holds none in memory.
+    #[must_use]
+    pub fn plain(connect: Duration) -> Self {
+        let nobody = ClientConfig::builder()
+            .with_root_certificates(RootCertStore::empty())
+            .with_no_client_auth();
+        Self::over(
+            HttpsConnectorBuilder::new().with_tls_config(nobody),
+            connect,
+        )
+    }
+
+    fn over(connector: HttpsConnectorBuilder<WantsSchemes>, connect: Duration) -> Self {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
-        let connector = HttpsConnectorBuilder::new()
-            .with_native_roots()
-            .map_err(|error| LinkError::Unreachable(format!("no root certificates: {error}")))?
+        let connector = connector
             .https_or_http()
             .enable_http1()
             .enable_http2()
@@ -49,7 +66,7 @@ impl HttpClient {
             .pool_timer(TokioTimer::new())
             .timer(TokioTimer::new())
             .build(BoxCloneSyncService::new(Timeout::new(connector, connect)));
-        Ok(Self(client))
+        Self(client)
     }
 
     /// Sends a request. Dropping the future ends it.
