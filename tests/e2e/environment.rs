@@ -48,3 +48,35 @@ async fn a_server_inherited_every_secret() {
     }
     drop(gateway);
 }
+
+/// S06, for those who want it.
+#[tokio::test]
+async fn a_server_could_not_be_given_everything() {
+    let stub = Stub::new();
+    let dump = stub.path("dump");
+    let line = format!(
+        "env >'{0}.part'; mv '{0}.part' '{0}'; sleep 600",
+        dump.display()
+    );
+    let config = format!(
+        "[servers.env]\ncommand = \"sh\"\nargs = [\"-c\", {line:?}]\n\
+         env = {{ FOO = \"own\" }}\ninherit_env = [\"*\"]\n"
+    );
+    let variables = [("GATEWAY_TOKEN", "given"), ("FOO", "inherited")];
+    let gateway = Gateway::start_with(MANIFOLD, &config, &variables)
+        .await
+        .unwrap();
+    let seen = eventually("the child's environment", || async {
+        std::fs::read_to_string(&dump).ok()
+    })
+    .await
+    .unwrap();
+    for expected in ["GATEWAY_TOKEN=given", "FOO=own"] {
+        assert!(
+            seen.lines().any(|line| line == expected),
+            "{expected}: {seen}"
+        );
+    }
+    assert!(!seen.contains("inherited"), "{seen}");
+    drop(gateway);
+}

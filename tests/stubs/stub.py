@@ -17,6 +17,7 @@ Flags:
     deaf            ignores the end of stdin, SIGTERM and SIGINT
     hidden          starts a grandchild in a session of its own
     named=NAME      says this name of itself
+    shelf           lists prompts, resources and templates as well: see shelf.py, with more files and flags
 It dies, like some servers do, when it is sent a carriage return or a byte order mark.
 """
 
@@ -48,6 +49,7 @@ ODD = (
 
 out_lock = threading.Lock()
 cancelled = {}
+shelf = None
 marks = [b"\xef\xbb\xbf"]
 
 
@@ -148,6 +150,8 @@ def call(request):
 
 def handle(message):
     method = message.get("method")
+    if shelf is not None and shelf.handle(message):
+        return
     if method == "initialize":
         answer(message, json.dumps({
             "protocolVersion": message["params"]["protocolVersion"],
@@ -168,9 +172,20 @@ def handle(message):
         send(json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}))
 
 
+def make_shelf():
+    # No traces beside the sources.
+    sys.dont_write_bytecode = True
+    from shelf import Shelf
+
+    return Shelf(FLAGS, TOOLS, found, send, answer)
+
+
 def main():
+    global shelf
     with open(in_folder("starts"), "a") as starts:
         starts.write("%d\n" % os.getpid())
+    if "shelf" in FLAGS:
+        shelf = make_shelf()
     if "deaf" in FLAGS:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -43,6 +43,8 @@ pub(crate) async fn post(
 ) -> Response<Body> {
     let session = match legacy::session(shared, scope, head) {
         Ok(session) if session.version() == ProtocolVersion::V2025_03_26 => session,
+        // It may have been one of them: its client must learn that it is gone, or it never opens another.
+        Err(unknown @ Refusal::SessionUnknown) => return unknown.respond(None),
         Ok(_) | Err(_) => return Refusal::Envelope(fault).respond(None),
     };
     let batch = match Batch::read(text) {

@@ -134,8 +134,13 @@ impl Writer {
             }
             Err(error) => error,
         };
+        // Unknown methods have a status of their own (2026-07-28 streamable-http, "Server Validation").
+        let status = match (self.era, &error) {
+            (Era::Modern, RouteError::UnknownMethod(_)) => StatusCode::NOT_FOUND,
+            _ => StatusCode::OK,
+        };
         let error = rpc_error(&error, self.era, self.shared.expose_stderr(&error));
-        (error_message(&self.id, &error), StatusCode::OK)
+        (error_message(&self.id, &error), status)
     }
 
     /// A server's word that it has no such resource, in the client's era and with the client's URI. `None` where the
@@ -209,7 +214,8 @@ impl Answering {
                 // A client that takes only JSON gets the answer and nothing before it.
                 Step::Message(_) => {}
                 // Nobody waits for an answer any more; the stream of the call just ends.
-                Step::Cancelled => return body::events(stream::empty()),
+                Step::Cancelled if accepted.events => return body::events(stream::empty()),
+                Step::Cancelled => return body::status(StatusCode::ACCEPTED),
             }
         }
     }

@@ -5,13 +5,11 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
-    time::Duration,
 };
 
-use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, Method as Verb, Request, Response, header};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method as Verb, Request, Response, StatusCode, header};
 use http_body::Body as HttpBody;
-use http_body_util::BodyExt;
 use manifold_protocol::{EnvelopeFault, Message, Method, ProtocolVersion, meta};
 use manifold_routing::Scope;
 use tower::Service;
@@ -19,17 +17,13 @@ use tower::Service;
 use crate::{
     accept::{self, Accepted},
     batch,
-    body::Body,
+    body::{self, Body},
     call::Reply,
     error::Refusal,
     headers, legacy, modern,
     shared::Shared,
+    upload,
 };
-
-/// How long a request's body may take to arrive.
-const BODY_TIME: Duration = Duration::from_secs(60);
-/// How long a body over the limit is read on, and thrown away.
-const DISCARD_TIME: Duration = Duration::from_secs(5);
 
 const VERBS: &str = "GET, POST, DELETE, OPTIONS";
 
@@ -67,7 +61,7 @@ where
     match *request.method() {
         Verb::POST => {
             let (head, body) = request.into_parts();
-            match read(body, &head.headers, shared.settings.request_body).await {
+            match upload::read(body, &head.headers, shared.settings.request_body).await {
                 Ok(text) => post(shared, scope, &head.headers, text).await,
                 Err(refusal) => refusal.respond(None),
             }
@@ -79,8 +73,19 @@ where
         }
         Verb::GET => legacy::get(shared, scope, request.headers()),
         Verb::DELETE => legacy::delete(shared, scope, request.headers()),
+        // That of a page is answered before it comes here.
+        Verb::OPTIONS => verbs(),
         _ => Refusal::Verb(VERBS).respond(None),
     }
+}
+
+/// What may be asked for here (RFC 9110, section 9.3.7).
+fn verbs() -> Response<Body> {
+    let mut response = body::status(StatusCode::NO_CONTENT);
+    response
+        .headers_mut()
+        .insert(header::ALLOW, HeaderValue::from_static(VERBS));
+    response
 }
 
 async fn post(shared: &Arc<Shared>, scope: Scope, head: &HeaderMap, text: Bytes) -> Response<Body> {
@@ -132,93 +137,8 @@ fn is_modern(head: &HeaderMap) -> bool {
         .is_some_and(ProtocolVersion::is_modern_date)
 }
 
-/// Reads the body up to `limit` bytes.
-async fn read<B>(mut body: B, head: &HeaderMap, limit: usize) -> Result<Bytes, Refusal>
-where
-    B: HttpBody<Data = Bytes> + Unpin,
-    B::Error: std::fmt::Display,
-{
-    let announced = head
-        .get(header::CONTENT_LENGTH)
-        .and_then(|value| value.to_str().ok())
-        .and_then(|value| value.parse::<usize>().ok());
-    let reading = async {
-        if announced.is_some_and(|length| length > limit) {
-            return Err(Refusal::BodyTooLarge(limit));
-        }
-        gather(&mut body, announced.unwrap_or(0), limit).await
-    };
-    let read = tokio::time::timeout(BODY_TIME, reading)
-        .await
-        .map_err(|_| Refusal::Body(format!("not within {} s", BODY_TIME.as_secs())))?;
-    let near = announced.is_none_or(|length| length <= limit.saturating_mul(2));
-    if matches!(read, Err(Refusal::BodyTooLarge(_))) && near {
-        discard(&mut body, limit).await;
-    }
-    read
-}
-
-async fn gather<B>(body: &mut B, announced: usize, limit: usize) -> Result<Bytes, Refusal>
-where
-    B: HttpBody<Data = Bytes> + Unpin,
-    B::Error: std::fmt::Display,
-{
-    // Most bodies come in one piece, which is taken as it is.
-    let mut first: Option<Bytes> = None;
-    let mut rest = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Refusal::Body(error.to_string()))?;
-        let Ok(data) = frame.into_data() else {
-            continue;
-        };
-        let have = first.as_ref().map_or(0, Bytes::len) + rest.len();
-        if have + data.len() > limit {
-            return Err(Refusal::BodyTooLarge(limit));
-        }
-        match &first {
-            None => first = Some(data),
-            Some(head) => {
-                if rest.is_empty() {
-                    rest.reserve(announced.saturating_sub(head.len()));
-                }
-                rest.extend_from_slice(&data);
-            }
-        }
-    }
-    let first = first.unwrap_or_default();
-    if rest.is_empty() {
-        return Ok(first);
-    }
-    let mut whole = BytesMut::with_capacity(first.len() + rest.len());
-    whole.extend_from_slice(&first);
-    whole.extend_from_slice(&rest);
-    Ok(whole.freeze())
-}
-
-/// Reads on for a while what is not wanted: a client that is still sending when the connection closes sees
-/// that, and not its answer.
-async fn discard<B>(body: &mut B, most: usize)
-where
-    B: HttpBody<Data = Bytes> + Unpin,
-{
-    let reading = async {
-        let mut left = most;
-        while let Some(Ok(frame)) = body.frame().await {
-            let length = frame.data_ref().map_or(0, Bytes::len);
-            left = left.saturating_sub(length);
-            if left == 0 {
-                return;
-            }
-        }
-    };
-    // Whoever is slower than that has to do without.
-    drop(tokio::time::timeout(DISCARD_TIME, reading).await);
-}
-
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
 
     #[test]

@@ -10,7 +10,10 @@ use manifold_routing::RouteError;
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::body::{self, Body};
+use crate::{
+    body::{self, Body},
+    lists,
+};
 
 /// Why a request is refused before it is anybody's.
 #[derive(Debug, Error)]
@@ -25,8 +28,10 @@ pub(crate) enum Refusal {
     Origin(String),
     #[error("Payload too large: the body is over limits.request_body ({0} bytes)")]
     BodyTooLarge(usize),
-    #[error("The body did not arrive: {0}")]
-    Body(String),
+    #[error("The body did not arrive within {0} s")]
+    BodyLate(u64),
+    #[error("Bad request: the body is broken: {0}")]
+    BodyBroken(String),
     #[error("Unsupported media type: Content-Type must be application/json")]
     ContentType,
     #[error("Not acceptable: accept application/json and text/event-stream")]
@@ -74,10 +79,11 @@ impl Refusal {
         match self {
             Self::Host { .. } | Self::Origin(_) => StatusCode::FORBIDDEN,
             Self::BodyTooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Body(_) => StatusCode::REQUEST_TIMEOUT,
+            Self::BodyLate(_) => StatusCode::REQUEST_TIMEOUT,
             Self::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Accept => StatusCode::NOT_ACCEPTABLE,
-            Self::Envelope(_)
+            Self::BodyBroken(_)
+            | Self::Envelope(_)
             | Self::SessionMissing
             | Self::VersionHeader
             | Self::BatchTooLong(_)
@@ -148,6 +154,7 @@ pub(crate) fn rpc_error(error: &RouteError, era: Era, expose_stderr: bool) -> Rp
             )
             .with_data(&serde_json::json!({ "nearest": nearest }))
         }
+        RouteError::UnknownMethod(method) => lists::unknown_method(method),
         RouteError::UnknownResource { uri } => RpcError::new(
             unknown_resource_code(era),
             format!("Resource not found: {uri}"),

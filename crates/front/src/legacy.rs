@@ -178,12 +178,7 @@ async fn initialize(
     };
     let version = ProtocolVersion::negotiate(&asked);
     let router = &shared.router;
-    let nobody = router.nobody();
-    let surface = match scope {
-        // What one server declares is not known before it is up.
-        Scope::Alone(_) => router.lists(nobody, scope).await,
-        Scope::Merged | Scope::View(_) => router.surface(nobody, scope),
-    };
+    let surface = router.hello(router.nobody(), scope).await;
     let hello = ClientHello {
         principal: Principal::Anonymous,
         version,

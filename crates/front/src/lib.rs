@@ -22,6 +22,7 @@ mod policy;
 mod server;
 mod shared;
 mod stack;
+mod upload;
 
 pub use body::Body;
 pub use metrics::{HttpEvent, HttpObserver};

@@ -8,6 +8,7 @@ use http::Response;
 use manifold_protocol::{Method, Params, Raw, RequestId, RpcError, code, meta, wire};
 use manifold_routing::{Caller, Capabilities, Fingerprints, Router, Scope};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
@@ -31,8 +32,9 @@ struct Filter {
 }
 
 #[derive(Debug, Deserialize)]
-struct Wanted {
-    notifications: Filter,
+struct Wanted<'a> {
+    #[serde(borrow)]
+    notifications: &'a RawValue,
 }
 
 /// A client on its stream.
@@ -55,7 +57,7 @@ pub(crate) fn open(
     params: &Params,
     permit: OwnedSemaphorePermit,
 ) -> Result<Response<Body>, RpcError> {
-    let wanted: Wanted = params.raw().read().ok_or_else(|| {
+    let wanted = Filter::of(params).ok_or_else(|| {
         RpcError::new(
             code::INVALID_PARAMS,
             "Invalid params: notifications must be an object of true and false",
@@ -64,7 +66,7 @@ pub(crate) fn open(
     let router = shared.router.clone();
     let changes = router.changes(&caller);
     let surface = router.surface(&caller, scope);
-    let filter = wanted.notifications.honoured(*surface.capabilities());
+    let filter = wanted.honoured(*surface.capabilities());
     let listener = Listener {
         filter,
         known: surface.fingerprints(),
@@ -91,6 +93,15 @@ pub(crate) fn open(
 }
 
 impl Filter {
+    /// Reads the member of the params.
+    fn of(params: &Params) -> Option<Self> {
+        let params = params.raw();
+        let wanted: Wanted<'_> = params.read()?;
+        let filter = Raw::of(wanted.notifications);
+        // A list could be read as an object as well.
+        filter.is_object().then(|| filter.read()).flatten()
+    }
+
     /// What the path can tell of.
     fn honoured(self, capabilities: Capabilities) -> Self {
         use manifold_protocol::Kind;
@@ -163,26 +174,33 @@ fn is_false(value: &bool) -> bool {
 mod tests {
     use super::*;
 
+    fn filter(text: &'static str) -> Option<Filter> {
+        let raw = Raw::parse(text.as_bytes().into()).unwrap();
+        Filter::of(&Params::parse(&raw).unwrap())
+    }
+
     #[test]
     fn only_what_is_honoured_is_acknowledged() {
-        let raw = Raw::parse(
-            r#"{"notifications":{"toolsListChanged":true,"promptsListChanged":false,"resourceSubscriptions":["a:1"],"later":1}}"#
-                .into(),
+        let filter = filter(
+            r#"{"notifications":{"toolsListChanged":true,"promptsListChanged":false,"resourceSubscriptions":["a:1"],"later":1}}"#,
         )
         .unwrap();
-        let wanted: Wanted = raw.read().unwrap();
-        let filter = wanted.notifications;
         assert_eq!(Raw::of(&filter).as_str(), r#"{"toolsListChanged":true}"#);
         assert!(filter.wants(&Method::ToolsListChanged));
         assert!(!filter.wants(&Method::PromptsListChanged));
         assert!(!filter.wants(&Method::ResourcesListChanged));
+    }
+
+    #[test]
+    fn a_filter_is_an_object_of_true_and_false() {
         for wrong in [
             "{}",
-            r#"{"notifications":[1]}"#,
+            r#"{"notifications":[]}"#,
+            r#"{"notifications":[true]}"#,
+            r#"{"notifications":null}"#,
             r#"{"notifications":{"toolsListChanged":1}}"#,
         ] {
-            let raw = Raw::parse(wrong.into()).unwrap();
-            assert!(raw.read::<Wanted>().is_none(), "{wrong}");
+            assert_eq!(filter(wrong), None, "{wrong}");
         }
     }
 }

@@ -98,10 +98,7 @@ async fn answer(
     }
     match method {
         Method::ServerDiscover => {
-            let surface = match scope {
-                Scope::Alone(_) => shared.router.lists(&caller, scope).await,
-                Scope::Merged | Scope::View(_) => shared.router.surface(&caller, scope),
-            };
+            let surface = shared.router.hello(&caller, scope).await;
             json_message(accepted, &id, &discover(shared, &surface))
         }
         Method::SubscriptionsListen if !accepted.events => Refusal::Accept.respond(Some(&id)),

@@ -54,7 +54,8 @@ impl Policy {
         {
             return true;
         }
-        let Ok(uri) = origin.parse::<Uri>() else {
+        // User information has no place in an origin.
+        let Some(uri) = origin.parse::<Uri>().ok().filter(|_| !origin.contains('@')) else {
             return false;
         };
         let is_web = matches!(uri.scheme_str(), Some("http" | "https"));
@@ -66,8 +67,17 @@ impl Policy {
     /// The hosts that are served, for error messages.
     #[must_use]
     pub fn describe_hosts(&self) -> String {
-        let mut names = vec!["localhost", "127.0.0.1", "[::1]"];
-        names.extend(self.hosts.iter().map(String::as_str));
+        let mut names = ["localhost", "127.0.0.1", "[::1]"]
+            .map(str::to_owned)
+            .to_vec();
+        let bound = match self.bound.ip() {
+            IpAddr::V4(ip) => ip.to_string(),
+            IpAddr::V6(ip) => format!("[{ip}]"),
+        };
+        if !self.bound.ip().is_unspecified() && !names.contains(&bound) {
+            names.push(bound);
+        }
+        names.extend_from_slice(&self.hosts);
         names.join(", ")
     }
 }
@@ -143,6 +153,38 @@ mod tests {
     }
 
     #[test]
+    fn the_hosts_that_are_told_are_served() {
+        for (bound, told) in [
+            (
+                "127.0.0.1:1",
+                "localhost, 127.0.0.1, [::1], mcp.example, other.example:8443",
+            ),
+            (
+                "[::1]:1",
+                "localhost, 127.0.0.1, [::1], mcp.example, other.example:8443",
+            ),
+            (
+                "0.0.0.0:1",
+                "localhost, 127.0.0.1, [::1], mcp.example, other.example:8443",
+            ),
+            (
+                "192.0.2.7:1",
+                "localhost, 127.0.0.1, [::1], 192.0.2.7, mcp.example, other.example:8443",
+            ),
+            (
+                "[2001:db8::7]:1",
+                "localhost, 127.0.0.1, [::1], [2001:db8::7], mcp.example, other.example:8443",
+            ),
+        ] {
+            let policy = policy(bound);
+            assert_eq!(policy.describe_hosts(), told);
+            for host in told.split(", ") {
+                assert!(policy.allows_host(host), "{host}");
+            }
+        }
+    }
+
+    #[test]
     fn origins() {
         let local = policy("127.0.0.1:8080");
         for origin in [
@@ -162,6 +204,7 @@ mod tests {
             "file://",
             "localhost",
             "http://localhost/",
+            "http://user@localhost",
             "http://evil.example#http://localhost",
             "chrome-extension://localhost",
         ] {

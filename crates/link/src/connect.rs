@@ -1,4 +1,4 @@
-//! Making a link: start or reach the server, find out its era, shake hands.
+//! Making a link: start or reach the server, and shake hands.
 
 use std::{
     sync::{
@@ -8,24 +8,22 @@ use std::{
     time::Duration,
 };
 
+use futures_util::FutureExt;
 use http::{HeaderMap, Uri};
-use manifold_protocol::{Era, Method, Outcome, Params, ProtocolVersion, Raw};
-use manifold_supervisor::{Child, ChildSpec, Supervisor};
+use manifold_protocol::Era;
+use manifold_supervisor::{Child, ChildSpec, StartPermit, Supervisor};
 use tokio_util::task::TaskTracker;
+use tracing::info;
 
 use crate::{
-    Link, LinkError, LinkId,
-    call::{Call, Origin, Patience},
-    exchange::Event,
+    ForwardedHeaders, Link, LinkError, LinkId, Spare,
+    call::Origin,
+    handshake::{greet_child, greet_http},
     http::{Http, HttpClient},
     link::Wire,
     peer::Peer,
-    probe::{self, Discovered, Initialized},
-    stdio::{Stdio, StdioExchange},
+    stdio::{Quiet, Stdio},
 };
-
-/// How long a child may be silent after `server/discover` before `initialize` is written as well.
-const PROBE_SILENCE: Duration = Duration::from_secs(10);
 
 /// How a server is reached.
 #[derive(Debug)]
@@ -61,6 +59,16 @@ pub struct Limits {
     pub message: usize,
 }
 
+/// What a link is made with, beside who it speaks for.
+#[derive(Debug, Default)]
+pub struct ConnectOptions {
+    /// A process of the same connector that waits for a handshake: none is started then. Over HTTP there is none.
+    pub spare: Option<Spare>,
+    /// Headers of the client's request that every request over HTTP carries, from the handshake to the DELETE. Those of
+    /// [`HttpTarget::headers`] come first. A child gets none.
+    pub forwarded: ForwardedHeaders,
+}
+
 /// Makes links to one server.
 #[derive(Debug)]
 pub struct Connector {
@@ -70,6 +78,12 @@ pub struct Connector {
     next: AtomicU64,
     /// What the last handshake has shown. A hint only: it is corrected when it proves wrong.
     era: Mutex<Option<Era>>,
+}
+
+/// A child that has just been started.
+struct Started {
+    quiet: Quiet,
+    turn: StartPermit,
 }
 
 impl Connector {
@@ -104,43 +118,141 @@ impl Connector {
         origin: &Origin,
         on_spawn: impl FnOnce(&Child),
     ) -> Result<Link, LinkError> {
-        let made = self.make(origin, on_spawn).await;
+        self.connect_with(ConnectOptions::default(), origin, on_spawn)
+            .await
+    }
+
+    /// The same with options. With a spare the handshake is written at once, [`Limits::start`] counts from there,
+    /// and `on_spawn` sees nothing: whoever started the spare has seen it. A spare that has died is replaced by a
+    /// fresh child, which has all the time that a fresh one has.
+    ///
+    /// Dropping the future stops the spare as well.
+    ///
+    /// # Errors
+    /// As [`Connector::connect`].
+    pub async fn connect_with(
+        &self,
+        options: ConnectOptions,
+        origin: &Origin,
+        on_spawn: impl FnOnce(&Child),
+    ) -> Result<Link, LinkError> {
+        let made = self.make(options, origin, on_spawn).await;
         // What was seen before does not hold for a server that has changed.
         self.remember(made.as_ref().ok().map(|link| link.peer().era()));
         made
     }
 
+    /// Starts a process and writes nothing to it, so that [`Connector::connect_with`] finds one that has started.
+    /// `None` over HTTP, where nothing is started. Waits for its turn among the children that are starting, and
+    /// gives it up by itself, see [`Spare`].
+    ///
+    /// Dropping the future stops what was started. `on_spawn` sees the child as soon as there is one.
+    ///
+    /// # Errors
+    /// When it can't be started.
+    pub async fn spawn(&self, on_spawn: impl FnOnce(&Child)) -> Result<Option<Spare>, LinkError> {
+        let Target::Child { supervisor, spec } = &self.target else {
+            return Ok(None);
+        };
+        let id = self.next_id();
+        let Started { quiet, turn } = self.start(supervisor, spec, on_spawn).await?;
+        Ok(Some(Spare::new(id, quiet, turn, &self.tasks)))
+    }
+
     async fn make(
         &self,
+        options: ConnectOptions,
         origin: &Origin,
         on_spawn: impl FnOnce(&Child),
     ) -> Result<Link, LinkError> {
-        let id = LinkId(self.next.fetch_add(1, Ordering::Relaxed));
-        let limit = self.limits.message;
-        let start = self.limits.start;
-        let (wire, peer) = match &self.target {
+        let ConnectOptions { spare, forwarded } = options;
+        let (id, wire, peer) = match &self.target {
             Target::Child { supervisor, spec } => {
-                let spawned = supervisor
-                    .spawn(spec)
-                    .await
-                    .map_err(|error| LinkError::Spawn(error.to_string()))?;
-                on_spawn(&spawned.child);
-                let (stdio, turn) = Stdio::of(spawned, &self.tasks, &spec.label, limit);
-                let peer = tokio::time::timeout(start, self.greet_child(&stdio, origin))
-                    .await
-                    .map_err(|_| LinkError::StartTimeout(start))??;
-                drop(turn);
-                (Wire::Stdio(stdio), peer)
+                let woken = match spare {
+                    Some(spare) => self.wake(spare, origin).await?,
+                    None => None,
+                };
+                let (id, stdio, peer) = match woken {
+                    Some(woken) => woken,
+                    None => {
+                        let id = self.next_id();
+                        let Started { quiet, turn } =
+                            self.start(supervisor, spec, on_spawn).await?;
+                        let (stdio, peer) = self.greet(quiet, origin).await?;
+                        drop(turn);
+                        (id, stdio, peer)
+                    }
+                };
+                (id, Wire::Stdio(stdio), peer)
             }
             Target::Http(target) => {
-                let http = Http::new(target, limit, self.tasks.clone());
-                let peer = tokio::time::timeout(start, self.greet_http(&http, origin))
-                    .await
-                    .map_err(|_| LinkError::StartTimeout(start))??;
-                (Wire::Http(http), peer)
+                let id = self.next_id();
+                let http = Http::new(target, &forwarded, self.limits.message, self.tasks.clone());
+                let greeted = greet_http(&http, self.remembered(), origin);
+                let peer = self.in_time(greeted).await?;
+                (id, Wire::Http(http), peer)
             }
         };
-        Ok(Link::new(id, peer, wire))
+        Ok(Link::new(id, peer, wire, origin, self.tasks.clone()))
+    }
+
+    /// Shakes hands with a spare. `None` when it has died, before or over it: nothing came of that.
+    async fn wake(
+        &self,
+        spare: Spare,
+        origin: &Origin,
+    ) -> Result<Option<(LinkId, Stdio, Peer)>, LinkError> {
+        let id = spare.id();
+        let label = spare.label().to_owned();
+        let error = if spare.is_ended() {
+            let reason = spare.ended().now_or_never();
+            reason.unwrap_or(LinkError::Closed)
+        } else {
+            match self.greet(spare.into_quiet(), origin).await {
+                Ok((stdio, peer)) => return Ok(Some((id, stdio, peer))),
+                Err(error @ LinkError::Exited { .. }) => error,
+                Err(error) => return Err(error),
+            }
+        };
+        info!(server = label, link = %id, %error, "a spare of {label} has died: a fresh one is started");
+        Ok(None)
+    }
+
+    async fn start(
+        &self,
+        supervisor: &Supervisor,
+        spec: &ChildSpec,
+        on_spawn: impl FnOnce(&Child),
+    ) -> Result<Started, LinkError> {
+        let spawned = supervisor
+            .spawn(spec)
+            .await
+            .map_err(|error| LinkError::Spawn(error.to_string()))?;
+        on_spawn(&spawned.child);
+        let limit = self.limits.message;
+        let (quiet, turn) = Quiet::of(spawned, &self.tasks, &spec.label, limit);
+        Ok(Started { quiet, turn })
+    }
+
+    async fn greet(&self, quiet: Quiet, origin: &Origin) -> Result<(Stdio, Peer), LinkError> {
+        let stdio = quiet.speak(&self.tasks);
+        let greeted = greet_child(&stdio, self.remembered(), origin);
+        let peer = self.in_time(greeted).await?;
+        Ok((stdio, peer))
+    }
+
+    async fn in_time(
+        &self,
+        greeted: impl Future<Output = Result<Peer, LinkError>>,
+    ) -> Result<Peer, LinkError> {
+        let start = self.limits.start;
+        tokio::time::timeout(start, greeted)
+            .await
+            .map_err(|_| LinkError::StartTimeout(start))?
+    }
+
+    fn next_id(&self) -> LinkId {
+        LinkId(self.next.fetch_add(1, Ordering::Relaxed))
     }
 
     fn remembered(&self) -> Option<Era> {
@@ -150,208 +262,4 @@ impl Connector {
     fn remember(&self, era: Option<Era>) {
         *self.era.lock().unwrap_or_else(PoisonError::into_inner) = era;
     }
-
-    // --- over a child's pipes ---
-
-    async fn greet_child(&self, stdio: &Stdio, origin: &Origin) -> Result<Peer, LinkError> {
-        if self.remembered() == Some(Era::Legacy) {
-            return greet_legacy_child(stdio, origin).await;
-        }
-        let mut probing = ask_child(stdio, Method::ServerDiscover, discover(origin)).await?;
-        let answer = tokio::time::timeout(PROBE_SILENCE, stdio_outcome(&mut probing)).await;
-        let Ok(outcome) = answer else {
-            return greet_silent_child(stdio, probing, origin).await;
-        };
-        match probe::discovered(&outcome?) {
-            Discovered::Modern(peer) => Ok(*peer),
-            Discovered::Fault(error) => Err(error),
-            Discovered::Legacy => greet_legacy_child(stdio, origin).await,
-        }
-    }
-
-    // --- over HTTP ---
-
-    async fn greet_http(&self, http: &Http, origin: &Origin) -> Result<Peer, LinkError> {
-        if self.remembered() == Some(Era::Legacy) {
-            return match initialize_http(http, origin).await? {
-                Initialized::Legacy(peer) => Ok(*peer),
-                Initialized::Modern => match discover_http(http, origin).await? {
-                    Discovered::Modern(peer) => Ok(*peer),
-                    Discovered::Legacy => Err(contradiction()),
-                    Discovered::Fault(error) => Err(error),
-                },
-                Initialized::Fault(error) => Err(error),
-            };
-        }
-        match discover_http(http, origin).await? {
-            Discovered::Modern(peer) => Ok(*peer),
-            Discovered::Fault(error) => Err(error),
-            Discovered::Legacy => match initialize_http(http, origin).await? {
-                Initialized::Legacy(peer) => Ok(*peer),
-                Initialized::Modern => Err(contradiction()),
-                Initialized::Fault(error) => Err(error),
-            },
-        }
-    }
-}
-
-async fn greet_legacy_child(stdio: &Stdio, origin: &Origin) -> Result<Peer, LinkError> {
-    let mut hello = initialize_child(stdio, origin).await?;
-    let outcome = stdio_outcome(&mut hello).await?;
-    settle_child(stdio, origin, &outcome).await
-}
-
-/// Goes on after the answer to `initialize`.
-async fn settle_child(
-    stdio: &Stdio,
-    origin: &Origin,
-    outcome: &Outcome,
-) -> Result<Peer, LinkError> {
-    match probe::initialized(outcome) {
-        Initialized::Legacy(peer) => initialized_child(stdio, *peer).await,
-        Initialized::Modern => discover_child(stdio, origin).await,
-        Initialized::Fault(error) => Err(error),
-    }
-}
-
-/// The child has not answered the probe. It may be slow, or deaf to methods it does not know: write
-/// `initialize` as well, and believe whichever is answered with sense.
-async fn greet_silent_child(
-    stdio: &Stdio,
-    mut probing: StdioExchange,
-    origin: &Origin,
-) -> Result<Peer, LinkError> {
-    let mut hello = initialize_child(stdio, origin).await?;
-    let mut probe_open = true;
-    loop {
-        tokio::select! {
-            biased;
-            outcome = stdio_outcome(&mut probing), if probe_open => {
-                match probe::discovered(&outcome?) {
-                    Discovered::Modern(peer) => return Ok(*peer),
-                    Discovered::Fault(error) => return Err(error),
-                    Discovered::Legacy => probe_open = false,
-                }
-            }
-            outcome = stdio_outcome(&mut hello) => {
-                return settle_child(stdio, origin, &outcome?).await;
-            }
-        }
-    }
-}
-
-async fn ask_child(stdio: &Stdio, method: Method, call: Call) -> Result<StdioExchange, LinkError> {
-    let era = if method == Method::ServerDiscover {
-        Era::Modern
-    } else {
-        Era::Legacy
-    };
-    stdio.request(&method, |id| call.params_for(era, id)).await
-}
-
-async fn initialize_child(stdio: &Stdio, origin: &Origin) -> Result<StdioExchange, LinkError> {
-    ask_child(stdio, Method::Initialize, initialize(origin)).await
-}
-
-async fn initialized_child(stdio: &Stdio, peer: Peer) -> Result<Peer, LinkError> {
-    stdio.notify(&Method::Initialized, b"").await?;
-    Ok(peer)
-}
-
-async fn discover_child(stdio: &Stdio, origin: &Origin) -> Result<Peer, LinkError> {
-    let mut probing = ask_child(stdio, Method::ServerDiscover, discover(origin)).await?;
-    match probe::discovered(&stdio_outcome(&mut probing).await?) {
-        Discovered::Modern(peer) => Ok(*peer),
-        Discovered::Legacy => Err(contradiction()),
-        Discovered::Fault(error) => Err(error),
-    }
-}
-
-/// The answer of an exchange; what a server asks during the handshake is declined.
-async fn stdio_outcome(exchange: &mut StdioExchange) -> Result<Outcome, LinkError> {
-    loop {
-        if let Event::Done(outcome) = exchange.next().await {
-            return outcome;
-        }
-    }
-}
-
-async fn discover_http(http: &Http, origin: &Origin) -> Result<Discovered, LinkError> {
-    let call = discover(origin);
-    let mut exchange = http.request(
-        ProtocolVersion::LATEST_MODERN,
-        &Method::ServerDiscover,
-        None,
-        |id| call.params_for(Era::Modern, id),
-    );
-    loop {
-        if let Event::Done(outcome) = exchange.next().await {
-            return match outcome {
-                Ok(outcome) => Ok(probe::discovered(&outcome)),
-                // Legacy servers refuse the probe in many ways, also in plain text.
-                Err(LinkError::Status(400..=499)) => Ok(Discovered::Legacy),
-                Err(error) => Err(error),
-            };
-        }
-    }
-}
-
-async fn initialize_http(http: &Http, origin: &Origin) -> Result<Initialized, LinkError> {
-    let call = initialize(origin);
-    let mut exchange = http.request(
-        ProtocolVersion::LATEST_LEGACY,
-        &Method::Initialize,
-        None,
-        |id| call.params_for(Era::Legacy, id),
-    );
-    let outcome = loop {
-        if let Event::Done(outcome) = exchange.next().await {
-            break outcome?;
-        }
-    };
-    let initialized = probe::initialized(&outcome);
-    if let Initialized::Legacy(peer) = &initialized {
-        if let Some(session) = exchange.session() {
-            http.set_session(session.clone());
-        }
-        http.notify(peer.version, &Method::Initialized, b"").await?;
-    }
-    Ok(initialized)
-}
-
-/// `InitializeRequest` (2025-11-25 lifecycle, "Initialization").
-fn initialize(origin: &Origin) -> Call {
-    let params = Raw::of(&serde_json::json!({
-        "protocolVersion": ProtocolVersion::LATEST_LEGACY.as_str(),
-        "capabilities": &origin.capabilities,
-        "clientInfo": &origin.client_info,
-    }));
-    handshake(Method::Initialize, params, origin)
-}
-
-/// `DiscoverRequest` (2026-07-28 discover).
-fn discover(origin: &Origin) -> Call {
-    handshake(
-        Method::ServerDiscover,
-        Raw::of(&serde_json::Map::new()),
-        origin,
-    )
-}
-
-fn handshake(method: Method, params: Raw, origin: &Origin) -> Call {
-    Call {
-        origin: origin.clone(),
-        ..Call::own(
-            method,
-            Params::parse(&params).unwrap_or_else(|_| Params::absent()),
-            Patience {
-                silence: Duration::MAX,
-                max: Duration::MAX,
-            },
-        )
-    }
-}
-
-fn contradiction() -> LinkError {
-    LinkError::NotMcp("server/discover and initialize refer to each other".to_owned())
 }

@@ -1,6 +1,6 @@
 //! What can go wrong between Manifold and a server.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use manifold_protocol::RpcError;
 use manifold_supervisor::Exit;
@@ -27,7 +27,7 @@ pub enum LinkError {
     Unreachable(String),
     /// The connection ended while a call was in flight. The server may have worked on it.
     #[error("the connection ended before the answer: {0}")]
-    Broken(String),
+    Broken(Break),
     /// The server does not know our session any more. It has not worked on the call.
     #[error("the server has lost the session")]
     SessionLost,
@@ -66,7 +66,61 @@ pub enum LinkError {
     Closed,
 }
 
+/// How a connection ended while a call was in flight.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Break {
+    reason: String,
+    answer_began: bool,
+}
+
+// === impl LinkError ===
+
 impl LinkError {
+    /// A connection that ended before any part of an answer.
+    pub(crate) fn broken_before(reason: impl Into<String>) -> Self {
+        Self::Broken(Break {
+            reason: reason.into(),
+            answer_began: false,
+        })
+    }
+
+    /// A connection that ended within an answer.
+    pub(crate) fn broken_within(reason: impl Into<String>) -> Self {
+        Self::Broken(Break {
+            reason: reason.into(),
+            answer_began: true,
+        })
+    }
+
+    /// A subscription that the server has cancelled.
+    pub(crate) fn cancelled() -> Self {
+        Self::broken_within("the server has cancelled it")
+    }
+
+    /// Whether an HTTP server has said nothing at all: no connection could be made, or it ended before the
+    /// head of a response. What does no harm twice may be sent once more then. False for everything else, the
+    /// end of a child included.
+    #[must_use]
+    pub fn is_unanswered(&self) -> bool {
+        match self {
+            Self::Unreachable(_) => true,
+            Self::Broken(how) => !how.answer_began,
+            Self::Spawn(_)
+            | Self::Exited { .. }
+            | Self::SessionLost
+            | Self::StartTimeout(_)
+            | Self::Silence(_)
+            | Self::Deadline(_)
+            | Self::Unauthorized(_)
+            | Self::Status(_)
+            | Self::NotMcp(_)
+            | Self::TooLarge { .. }
+            | Self::Refused(_)
+            | Self::Incompatible(_)
+            | Self::Closed => false,
+        }
+    }
+
     /// The text for clients: whose fault, without what the system said and without stderr.
     #[must_use]
     pub fn public(&self) -> String {
@@ -89,6 +143,22 @@ impl LinkError {
             return last_stderr.as_deref();
         }
         None
+    }
+}
+
+// === impl Break ===
+
+impl Break {
+    /// Whether the server had begun to answer.
+    #[must_use]
+    pub fn answer_began(&self) -> bool {
+        self.answer_began
+    }
+}
+
+impl fmt::Display for Break {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
     }
 }
 

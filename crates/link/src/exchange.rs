@@ -86,12 +86,9 @@ impl Exchange {
             std::future::pending::<()>().await;
         }
         let until = self.clock.until();
-        let event = match &mut self.wire {
-            Wire::Stdio(exchange) => tokio::time::timeout_at(until, exchange.next()).await,
-            Wire::Http(exchange) => tokio::time::timeout_at(until, exchange.next()).await,
-        };
+        let event = tokio::time::timeout_at(until, self.wire.next()).await;
         let event = event.unwrap_or_else(|_| {
-            self.cancel("the call timed out");
+            self.wire.cancel("the call timed out");
             Event::Done(Err(self.clock.overdue()))
         });
         match &event {
@@ -112,19 +109,31 @@ impl Exchange {
             }
         }
     }
-
-    fn cancel(&mut self, reason: &'static str) {
-        match &mut self.wire {
-            Wire::Stdio(exchange) => exchange.cancel(reason),
-            Wire::Http(exchange) => exchange.cancel(reason),
-        }
-    }
 }
 
 impl Drop for Exchange {
     fn drop(&mut self) {
         if !self.done {
-            self.cancel("the caller went away");
+            self.wire.cancel("the caller went away");
+        }
+    }
+}
+
+// === impl Wire ===
+
+impl Wire {
+    /// The next event, without a deadline. Dropping the future loses nothing.
+    pub(crate) async fn next(&mut self) -> Event {
+        match self {
+            Self::Stdio(exchange) => exchange.next().await,
+            Self::Http(exchange) => exchange.next().await,
+        }
+    }
+
+    fn cancel(&mut self, reason: &'static str) {
+        match self {
+            Self::Stdio(exchange) => exchange.cancel(reason),
+            Self::Http(exchange) => exchange.cancel(reason),
         }
     }
 }

@@ -2,8 +2,10 @@
 
 use manifold_protocol::Method;
 
-/// How often each list of a server was said to have changed. Counters, so that a burst is seen as one
-/// change by whoever looks later.
+use crate::listen::Watched;
+
+/// How often each list of a server was said to have changed, or may have changed unheard. Counters, so that a burst
+/// is seen as one change by whoever looks later.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Notices {
     /// `notifications/tools/list_changed`.
@@ -28,5 +30,18 @@ impl Notices {
         };
         *counter = counter.wrapping_add(1);
         true
+    }
+
+    /// Counts each watched list as changed: nobody was told, but somebody may have missed it. Says whether there
+    /// is any.
+    pub(crate) fn suspect(&mut self, watched: Watched) -> bool {
+        for (counter, watched) in [
+            (&mut self.tools, watched.tools),
+            (&mut self.prompts, watched.prompts),
+            (&mut self.resources, watched.resources),
+        ] {
+            *counter = counter.wrapping_add(u64::from(watched));
+        }
+        !watched.is_empty()
     }
 }

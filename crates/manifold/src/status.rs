@@ -122,6 +122,14 @@ fn server_status(server: &Server) -> ServerStatus {
     let report = server.report();
     let links = server.links();
     let failure = report.health.failure();
+    let spares = server.spares().waiting().into_iter();
+    let spares = spares.map(|(id, pid, started)| LinkStatus {
+        id: id.0,
+        pid: Some(pid),
+        r#use: "spare",
+        in_flight: 0,
+        started_at: time(started),
+    });
     ServerStatus {
         name: server.name().to_string(),
         transport: transport(server.connector()),
@@ -154,6 +162,7 @@ fn server_status(server: &Server) -> ServerStatus {
                 in_flight: link.in_flight(),
                 started_at: time(link.opened()),
             })
+            .chain(spares)
             .collect(),
     }
 }

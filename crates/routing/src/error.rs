@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use manifold_link::LinkError;
-use manifold_protocol::{Kind, ServerName};
+use manifold_protocol::{Kind, Method, ServerName};
 use thiserror::Error;
 
 use crate::events::CallOutcome;
@@ -21,6 +21,9 @@ pub enum RouteError {
         /// The names that look like it.
         nearest: Vec<String>,
     },
+    /// The path declares nothing that could answer.
+    #[error("method not found: {0}")]
+    UnknownMethod(Method),
     /// Nobody has a resource of that URI.
     #[error("unknown resource {uri:?}")]
     UnknownResource {
@@ -71,9 +74,10 @@ impl RouteError {
     #[must_use]
     pub fn server(&self) -> Option<&ServerName> {
         match self {
-            Self::UnknownName { .. } | Self::UnknownResource { .. } | Self::InvalidParams(_) => {
-                None
-            }
+            Self::UnknownName { .. }
+            | Self::UnknownResource { .. }
+            | Self::UnknownMethod(_)
+            | Self::InvalidParams(_) => None,
             Self::Down { server, .. }
             | Self::Starting { server }
             | Self::Busy { server }
@@ -85,9 +89,10 @@ impl RouteError {
     #[must_use]
     pub fn outcome(&self) -> CallOutcome {
         match self {
-            Self::UnknownName { .. } | Self::UnknownResource { .. } | Self::InvalidParams(_) => {
-                CallOutcome::Rejected
-            }
+            Self::UnknownName { .. }
+            | Self::UnknownResource { .. }
+            | Self::UnknownMethod(_)
+            | Self::InvalidParams(_) => CallOutcome::Rejected,
             Self::Down { .. } | Self::Starting { .. } => CallOutcome::ServerDown,
             Self::Busy { .. } => CallOutcome::Busy,
             Self::Link { error, .. } => CallOutcome::of_link(error),

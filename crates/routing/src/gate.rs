@@ -3,8 +3,6 @@
 //! One per server, however many callers there are: a server whose processes fail is not started again and again
 //! because more clients ask.
 
-use std::time::Duration;
-
 use manifold_link::LinkError;
 use manifold_supervisor::{RestartPolicy, Restarts};
 use tokio::time::Instant;
@@ -14,6 +12,8 @@ use tokio::time::Instant;
 pub(crate) struct Gate {
     restarts: Restarts,
     closed: Option<Closed>,
+    /// When the last failure was.
+    last: Option<Instant>,
 }
 
 /// Why and for how long the gate is closed.
@@ -28,6 +28,7 @@ impl Gate {
         Self {
             restarts: Restarts::new(policy),
             closed: None,
+            last: None,
         }
     }
 
@@ -36,10 +37,17 @@ impl Gate {
         self.closed.as_ref().filter(|closed| closed.until > now)
     }
 
-    /// A link could not be made, or was lost after `up_for`. One failure closes nothing: a single crash
-    /// should cost one call. From the second in a row on, callers wait.
-    pub(crate) fn failed(&mut self, now: Instant, up_for: Duration, jitter: f64, error: LinkError) {
-        let retry = self.restarts.failed(up_for, jitter);
+    /// What was begun at `began`, a link or the making of one, has failed. One failure closes nothing: a single crash
+    /// should cost one call. From the second in a row on, callers wait. What was begun before the last failure says
+    /// nothing new: links that are lost together are one failure.
+    pub(crate) fn failed(&mut self, now: Instant, began: Instant, jitter: f64, error: LinkError) {
+        if self.last.is_some_and(|last| began <= last) {
+            return;
+        }
+        self.last = Some(now);
+        let retry = self
+            .restarts
+            .failed(now.saturating_duration_since(began), jitter);
         self.closed = (retry.attempt > 1).then(|| Closed {
             until: now + retry.after,
             error,
@@ -50,11 +58,14 @@ impl Gate {
     pub(crate) fn reset(&mut self) {
         self.restarts.reset();
         self.closed = None;
+        self.last = None;
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -64,19 +75,39 @@ mod tests {
             max: Duration::from_secs(60),
             stable_after: Duration::from_secs(60),
         });
-        let now = Instant::now();
-        let fail = |gate: &mut Gate, up_for| gate.failed(now, up_for, 1.0, LinkError::Closed);
-        assert!(gate.check(now).is_none());
-        fail(&mut gate, Duration::ZERO);
-        assert!(gate.check(now).is_none());
-        fail(&mut gate, Duration::from_secs(3));
-        assert!(gate.check(now).is_some());
-        assert!(gate.check(now + Duration::from_secs(2)).is_none());
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let fail = |gate: &mut Gate, began, now| {
+            gate.failed(after(now), after(began), 1.0, LinkError::Closed);
+        };
+        assert!(gate.check(start).is_none());
+        fail(&mut gate, 0, 1);
+        assert!(gate.check(after(1)).is_none());
+        fail(&mut gate, 2, 5);
+        assert!(gate.check(after(5)).is_some());
+        assert!(gate.check(after(7)).is_none());
         // A link that had been stable starts the row anew.
-        fail(&mut gate, Duration::from_secs(100));
-        assert!(gate.check(now).is_none());
-        fail(&mut gate, Duration::ZERO);
+        fail(&mut gate, 6, 106);
+        assert!(gate.check(after(106)).is_none());
+        fail(&mut gate, 107, 108);
+        assert!(gate.check(after(108)).is_some());
         gate.reset();
-        assert!(gate.check(now).is_none());
+        assert!(gate.check(after(108)).is_none());
+    }
+
+    #[test]
+    fn links_that_were_lost_together_closed_the_gate_for_everybody() {
+        let mut gate = Gate::new(RestartPolicy {
+            initial: Duration::from_secs(1),
+            max: Duration::from_secs(60),
+            stable_after: Duration::from_secs(60),
+        });
+        let start = Instant::now();
+        let lost = start + Duration::from_secs(5);
+        for late in 0..8 {
+            let now = lost + Duration::from_millis(late);
+            gate.failed(now, start, 1.0, LinkError::Closed);
+        }
+        assert!(gate.check(lost).is_none());
     }
 }

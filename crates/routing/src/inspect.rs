@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use manifold_link::{LinkError, Origin};
+use manifold_link::{ForwardedHeaders, LinkError, Origin};
 use manifold_protocol::ProtocolVersion;
 use tokio::time::Instant;
 
@@ -35,7 +35,10 @@ impl Server {
     pub async fn inspect(self: &Arc<Self>) -> Result<Inspection, LinkError> {
         let began = Instant::now();
         let (origin, reason) = (Origin::manifold(), StartReason::First);
-        let held = self.connect(&origin, Use::Catalog, reason, None).await?;
+        let nothing = ForwardedHeaders::default();
+        let held = self
+            .connect(&origin, Use::Catalog, reason, nothing, None)
+            .await?;
         let started_in = began.elapsed();
         let peer = held.link().peer();
         let mut lister = Lister::start(self, held.link());

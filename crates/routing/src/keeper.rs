@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use manifold_link::{LinkError, Origin};
+use manifold_link::{ForwardedHeaders, LinkError, Origin};
 use manifold_protocol::Kind;
 use manifold_supervisor::Restarts;
 use tokio::{sync::watch, time::Instant};
@@ -115,7 +115,13 @@ async fn live(
     needed: &mut watch::Receiver<Instant>,
 ) -> Life {
     let connected = server
-        .connect(&Origin::manifold(), Use::Catalog, reason, None)
+        .connect(
+            &Origin::manifold(),
+            Use::Catalog,
+            reason,
+            ForwardedHeaders::default(),
+            None,
+        )
         .await;
     let held = match connected {
         Ok(held) => held,
@@ -209,7 +215,7 @@ async fn stay(
         match fetched {
             Ok(list) => {
                 let changed = put(server, store, kind, list);
-                lister.was_change(changed);
+                lister.was_change(kind, changed);
             }
             Err(error @ LinkError::Unreachable(_)) => return error,
             // The last good list stays.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use manifold_link::{LinkError, Origin};
+use manifold_link::{ForwardedHeaders, LinkError, Origin};
 use tokio::{sync::watch, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -191,10 +191,17 @@ impl Lease {
     ) -> Result<Arc<HeldLink>, RouteError> {
         server.admit()?;
         let seat = server.seat(self).await?;
+        let began = Instant::now();
         let held = server
-            .connect(origin, self.used, StartReason::Lease, Some(seat))
+            .connect(
+                origin,
+                self.used,
+                StartReason::Lease,
+                ForwardedHeaders::new(self.forwarded.iter().map(|(name, value)| (&**name, value))),
+                Some(seat),
+            )
             .await
-            .map_err(|error| server.not_made(error))?;
+            .map_err(|error| server.not_made(began, error))?;
         self.replay.tell(server.name(), held.link()).await;
         Ok(held)
     }

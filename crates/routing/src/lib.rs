@@ -26,6 +26,7 @@ mod seats;
 mod server;
 mod session;
 mod settings;
+mod spares;
 mod store;
 mod sweep;
 
@@ -44,3 +45,4 @@ pub use running::{CallEvent, RunningCall};
 pub use server::{HeldLink, Known, Server, Use};
 pub use session::{Activity, ClientHello, Full, Principal, Session, SessionId, Sessions};
 pub use settings::{Isolation, ServerSettings, ToolFilter};
+pub use spares::Spares;

@@ -17,8 +17,10 @@ use crate::{
 
 /// How long changes are gathered before a list is asked for again: servers announce in bursts.
 const GATHER: Duration = Duration::from_millis(100);
-/// The same for a server that announces changes when there are none.
+/// The longest time between two times that a list is asked for which is announced again and again and never changes.
 const GATHER_LONGEST: Duration = Duration::from_secs(10);
+/// After so long without being asked for, a list is new.
+const QUIET: Duration = Duration::from_secs(20);
 /// How long after a failure a list is asked for again; twice as long after each more.
 const RETRY: Duration = Duration::from_secs(5);
 const RETRY_LONGEST: Duration = Duration::from_secs(300);
@@ -32,7 +34,7 @@ pub(crate) struct Lister {
     seen: HashMap<Kind, u64>,
     running: FuturesUnordered<Running>,
     busy: Vec<Kind>,
-    gather: Duration,
+    paces: HashMap<Kind, Pace>,
     /// When what was announced is looked at.
     look_at: Option<Instant>,
     retry: Duration,
@@ -43,6 +45,7 @@ type Running = Pin<Box<dyn Future<Output = (Kind, Result<List, LinkError>)> + Se
 impl Lister {
     /// Asks for everything that the server declares. Nothing is sent before [`Lister::next`].
     pub(crate) fn start(server: &Arc<Server>, link: &Arc<Link>) -> Self {
+        link.listen();
         let mut lister = Self {
             server: server.clone(),
             notices: link.notices(),
@@ -50,7 +53,7 @@ impl Lister {
             seen: HashMap::new(),
             running: FuturesUnordered::new(),
             busy: Vec::new(),
-            gather: GATHER,
+            paces: HashMap::new(),
             look_at: None,
             retry: RETRY,
         };
@@ -86,12 +89,14 @@ impl Lister {
             tokio::select! {
                 Some((kind, fetched)) = self.running.next() => {
                     self.busy.retain(|busy| *busy != kind);
+                    let now = Instant::now();
+                    self.paces.entry(kind).or_default().asked(now);
                     // It may have been announced again meanwhile.
-                    self.look_at.get_or_insert(Instant::now() + self.gather);
+                    self.look_at.get_or_insert(now + GATHER);
                     return (kind, self.fetched(kind, fetched));
                 }
                 Ok(()) = self.notices.changed() => {
-                    self.look_at.get_or_insert(Instant::now() + self.gather);
+                    self.look_at.get_or_insert(Instant::now() + GATHER);
                 }
                 () = sleep_until(look), if look.is_some() => {
                     self.look_at = None;
@@ -102,25 +107,29 @@ impl Lister {
         }
     }
 
-    /// Says whether the last list that was known anew was a change, so that a server which announces changes that
-    /// are none is asked less often: being asked may be what makes it announce.
-    pub(crate) fn was_change(&mut self, changed: bool) {
-        self.gather = if changed {
-            GATHER
-        } else {
-            (self.gather * 2).min(GATHER_LONGEST)
-        };
+    /// Says whether a list that was known anew was a change.
+    pub(crate) fn was_change(&mut self, kind: Kind, changed: bool) {
+        self.paces.entry(kind).or_default().was_change(changed);
     }
 
     /// Asks for what was announced since it was last asked for.
     fn look(&mut self) {
         let now = *self.notices.borrow_and_update();
+        let moment = Instant::now();
+        let mut later: Option<Instant> = None;
         for kind in Kind::ALL {
             let seen = self.seen.get(&kind);
-            if seen.is_some_and(|seen| *seen != announced(kind, now)) {
+            if seen.is_none_or(|seen| *seen == announced(kind, now)) || self.busy.contains(&kind) {
+                continue;
+            }
+            let free = self.paces.entry(kind).or_default().free_at(moment);
+            if free <= moment {
                 self.ask(kind, Duration::ZERO);
+            } else {
+                later = Some(later.map_or(free, |later| later.min(free)));
             }
         }
+        self.look_at = later;
     }
 
     fn ask(&mut self, kind: Kind, after: Duration) {
@@ -162,6 +171,39 @@ impl Lister {
     }
 }
 
+/// How often a list may be asked for. A server that announces changes which are none is asked more and more rarely:
+/// being asked may be what makes it announce. One that was quiet for long is asked at once.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pace {
+    last: Option<Instant>,
+    gap: Duration,
+}
+
+impl Pace {
+    fn asked(&mut self, now: Instant) {
+        if self
+            .last
+            .is_some_and(|last| now.saturating_duration_since(last) > QUIET)
+        {
+            self.gap = Duration::ZERO;
+        }
+        self.last = Some(now);
+    }
+
+    fn was_change(&mut self, changed: bool) {
+        self.gap = if changed {
+            Duration::ZERO
+        } else {
+            (self.gap * 2).clamp(GATHER, GATHER_LONGEST)
+        };
+    }
+
+    /// From when on it may be asked for again.
+    fn free_at(&self, now: Instant) -> Instant {
+        self.last.map_or(now, |last| last + self.gap)
+    }
+}
+
 /// How often a list was announced. Resources and templates have one notification.
 fn announced(kind: Kind, notices: Notices) -> u64 {
     match kind {
@@ -175,5 +217,38 @@ async fn sleep_until(moment: Option<Instant>) {
     match moment {
         Some(moment) => tokio::time::sleep_until(moment).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_that_is_announced_in_vain_is_asked_for_more_and_more_rarely() {
+        let start = Instant::now();
+        let mut pace = Pace::default();
+        assert_eq!(pace.free_at(start), start);
+        let mut now = start;
+        let mut gaps = Vec::new();
+        for _ in 0..10 {
+            pace.asked(now);
+            pace.was_change(false);
+            let free = pace.free_at(now);
+            gaps.push(free - now);
+            now = free;
+        }
+        assert_eq!(gaps.first(), Some(&GATHER));
+        assert_eq!(gaps.last(), Some(&GATHER_LONGEST));
+        // A change, or a long quiet, and it is asked for at once.
+        pace.asked(now);
+        pace.was_change(true);
+        assert_eq!(pace.free_at(now), now);
+        pace.was_change(false);
+        let later = now + QUIET + GATHER;
+        assert!(pace.free_at(later) < later);
+        pace.asked(later);
+        pace.was_change(false);
+        assert_eq!(pace.free_at(later), later + GATHER);
     }
 }

@@ -142,17 +142,29 @@ impl Lists {
 
     /// Puts a list in place; says whether it differs from the one before.
     pub(crate) fn set(&mut self, kind: Kind, list: List) -> bool {
-        let place = match kind {
-            Kind::Tool => &mut self.tools,
-            Kind::Prompt => &mut self.prompts,
-            Kind::Resource => &mut self.resources,
-            Kind::Template => &mut self.templates,
-        };
+        let place = self.place(kind);
         if place.as_deref() == Some(&list) {
             return false;
         }
         *place = Some(Arc::new(list));
         true
+    }
+
+    /// Holds a list that is the same in `other` in common with it.
+    pub(crate) fn share(&mut self, kind: Kind, other: &Self) {
+        let place = self.place(kind);
+        if place.as_ref() == other.get(kind) {
+            *place = other.get(kind).cloned();
+        }
+    }
+
+    fn place(&mut self, kind: Kind) -> &mut Option<Arc<List>> {
+        match kind {
+            Kind::Tool => &mut self.tools,
+            Kind::Prompt => &mut self.prompts,
+            Kind::Resource => &mut self.resources,
+            Kind::Template => &mut self.templates,
+        }
     }
 
     /// Without the lists that `hello` does not declare.
@@ -175,7 +187,10 @@ impl Lists {
     pub(crate) fn same(&self, other: &Self) -> bool {
         Kind::ALL
             .into_iter()
-            .all(|kind| self.get(kind) == other.get(kind))
+            .all(|kind| match (self.get(kind), other.get(kind)) {
+                (Some(one), Some(two)) => Arc::ptr_eq(one, two) || one == two,
+                (one, two) => one.is_none() && two.is_none(),
+            })
     }
 
     /// How many entries a list has.

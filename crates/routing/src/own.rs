@@ -16,7 +16,7 @@ use crate::{
     server::Server,
 };
 
-/// Where one caller's lists differ from everybody's.
+/// The lists that one caller's links gave, which may differ from everybody's.
 #[derive(Debug, Default)]
 pub(crate) struct OwnLists {
     state: Mutex<State>,
@@ -69,7 +69,7 @@ impl OwnLists {
                 .iter()
                 .map(|(server, lists)| (*server, lists.clone())),
         );
-        let surface = catalog.surface_with(scope, &lists);
+        let surface = catalog.surface_with(scope, lists);
         state.made.insert(scope, (version, surface.clone()));
         surface
     }
@@ -95,27 +95,21 @@ impl OwnLists {
             };
             if let Ok(list) = fetched {
                 let changed = self.set(index, server, kind, server.permitted(kind, list));
-                lister.was_change(changed);
+                lister.was_change(kind, changed);
             }
         }
         self.forget(index);
     }
 
-    /// Puts a list of the caller's own in place. Lists that are the same as everybody's are not kept.
+    /// Puts a list of the caller's own in place; says whether it differs from the one before. Until all are known,
+    /// everybody's stand in for the rest.
     fn set(&self, index: ServerIndex, server: &Server, kind: Kind, list: List) -> bool {
         let base = server.known().map(|known| known.lists).unwrap_or_default();
         let mut state = self.lock();
-        let mut lists = state.lists.get(&index).unwrap_or(&base).clone();
+        let lists = state.lists.entry(index).or_insert_with(|| base.clone());
         let changed = lists.set(kind, list);
-        let known = state.lists.contains_key(&index);
-        if lists.same(&base) {
-            if !known {
-                return false;
-            }
-            state.lists.remove(&index);
-        } else {
-            state.lists.insert(index, lists);
-        }
+        // Most are what everybody's are: kept once.
+        lists.share(kind, &base);
         drop(state);
         if changed {
             self.tell();

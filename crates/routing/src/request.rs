@@ -143,8 +143,9 @@ impl Wanted {
             Self::Prompt(name) | Self::Completion(Reference::Prompt(name)) => {
                 named(Kind::Prompt, name)
             }
-            Self::Resource(uri) | Self::Completion(Reference::Resource(uri)) => {
-                RouteError::UnknownResource { uri }
+            Self::Resource(uri) => RouteError::UnknownResource { uri },
+            Self::Completion(Reference::Resource(_)) => {
+                RouteError::InvalidParams("params.ref names no resource or template")
             }
         }
     }

@@ -2,14 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use manifold_link::{Call, Origin};
+use manifold_link::{Call, Origin, Subject};
 use manifold_protocol::{LogLevel, Method, Outcome, Raw, ResultObject};
 use tokio::time::Instant;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::info;
 
 use crate::{
-    RouteError,
+    Health, RouteError,
     caller::{Caller, Callers, Changes},
     catalog::{Scope, ServerIndex, Surface, View, ViewIndex},
     events::{CallOutcome, Event, Observer},
@@ -20,6 +20,7 @@ use crate::{
     server::{HeldLink, Server, Use},
     session::{ClientHello, Full, Session, SessionId, Sessions},
     settings::Isolation,
+    spares::Spares,
     store::CatalogStore,
     sweep,
 };
@@ -106,6 +107,14 @@ impl Router {
                 router.store.clone(),
                 router.stop.child_token(),
             ));
+        }
+        for server in router
+            .servers
+            .iter()
+            .filter(|server| server.settings().enabled && server.settings().spare > 0)
+        {
+            let stop = router.stop.child_token();
+            router.tasks.spawn(Spares::keep(server.clone(), stop));
         }
         router
             .tasks
@@ -268,16 +277,41 @@ impl Router {
     /// What a caller sees on a path. Shortly after the start it waits for servers that are still starting, up to
     /// `timeouts.list` from the start; later it answers at once. Lazy servers that were never listed are started.
     pub async fn lists(&self, caller: &Caller, scope: Scope) -> Arc<Surface> {
+        self.seen(caller, scope, self.list_until, Surface::is_settled)
+            .await
+    }
+
+    /// What a path says of itself. One server's is waited for up to its `timeouts.list`; what all have in common is
+    /// known.
+    pub async fn hello(&self, caller: &Caller, scope: Scope) -> Arc<Surface> {
+        let Scope::Alone(ServerIndex(index)) = scope else {
+            return self.surface(caller, scope);
+        };
+        let patience = self.servers.get(index);
+        let patience = patience.map_or(Duration::ZERO, |server| server.settings().list);
+        let is_known = |surface: &Surface| surface.is_known() || surface.is_settled();
+        self.seen(caller, scope, Instant::now() + patience, is_known)
+            .await
+    }
+
+    /// What a caller sees when it is as it should be, or at `until`.
+    async fn seen(
+        &self,
+        caller: &Caller,
+        scope: Scope,
+        until: Instant,
+        is_ready: impl Fn(&Surface) -> bool,
+    ) -> Arc<Surface> {
         let mut version = self.store.changes();
         loop {
             version.mark_unchanged();
             // What the catalog itself says: a server may be a moment ahead of it.
             let surface = self.surface(caller, scope);
-            self.wake(&surface);
-            if Instant::now() >= self.list_until || surface.is_settled() {
+            let woken = self.wake(&surface);
+            if Instant::now() >= until || (!woken && is_ready(&surface)) {
                 return surface;
             }
-            if tokio::time::timeout_at(self.list_until, version.changed())
+            if tokio::time::timeout_at(until, version.changed())
                 .await
                 .is_err()
             {
@@ -298,15 +332,18 @@ impl Router {
         caller.changes(self.store.changes())
     }
 
-    /// Starts the lazy servers of a path that were never listed.
-    fn wake(&self, surface: &Surface) {
+    /// Starts the lazy servers of a path that were never listed; says whether some are only now waking up.
+    fn wake(&self, surface: &Surface) -> bool {
+        let mut woken = false;
         for ServerIndex(index) in surface.unlisted() {
             if let Some(server) = self.servers.get(index)
                 && server.settings().lazy
             {
                 server.need();
+                woken |= matches!(server.report().health, Health::Asleep);
             }
         }
+        woken
     }
 
     /// Begins a call. Nothing is sent before it is first asked for an event.
@@ -339,7 +376,7 @@ impl Router {
     ) -> Result<Beginnings, RouteError> {
         let began = Instant::now();
         let wanted = Wanted::of(&request.method, &request.params)?;
-        let (found, surface) = self.find(&caller, scope, wanted).await?;
+        let (found, surface) = self.find(&caller, scope, &request.method, wanted).await?;
         let route = self.route(&caller, found.server, surface, began)?;
         if let Some(answer) = answer_without(&route.server, &request.method) {
             return Ok(Beginnings::Answer(Box::new(answer)));
@@ -361,9 +398,13 @@ impl Router {
         &self,
         caller: &Caller,
         scope: Scope,
+        method: &Method,
         wanted: Wanted,
     ) -> Result<(Found, Arc<Surface>), RouteError> {
         let surface = self.surface(caller, scope);
+        if !surface.capabilities().answers(method) {
+            return Err(RouteError::UnknownMethod(method.clone()));
+        }
         if let Some(found) = wanted.find(&surface) {
             return Ok((found, surface));
         }
@@ -500,12 +541,19 @@ impl Router {
 // === impl Route ===
 
 impl Route {
-    /// An answer as the client gets it: the server's URIs as the client knows them.
-    pub(crate) fn exposed(&self, outcome: Outcome) -> Outcome {
+    /// An answer as the client gets it: the server's URIs as the client knows them, the one it asked for as it wrote
+    /// it.
+    pub(crate) fn exposed(&self, call: &Call, outcome: Outcome) -> Outcome {
+        let asked = match &call.subject {
+            Subject::Uri(original) => call.params.uri().map(|asked| (original, asked)),
+            Subject::Plain | Subject::Name(_) | Subject::Reference(_) => None,
+        };
+        let link = |uri: &str| match &asked {
+            Some((original, asked)) if ***original == *uri => Some(asked.clone()),
+            _ => self.surface.expose(self.index, uri),
+        };
         match outcome {
-            Outcome::Result(result) => Outcome::Result(
-                result.with_links(&|uri: &str| self.surface.expose(self.index, uri)),
-            ),
+            Outcome::Result(result) => Outcome::Result(result.with_links(&link)),
             Outcome::Error(error) => Outcome::Error(error),
         }
     }

@@ -117,7 +117,7 @@ impl RunningCall {
                     LinkEvent::Note(note) => return CallEvent::Note(note),
                     LinkEvent::Ask(ask) => return CallEvent::Ask(ask),
                     LinkEvent::Done(Ok(outcome)) => {
-                        let outcome = begun.route.exposed(outcome);
+                        let outcome = begun.route.exposed(&begun.call, outcome);
                         return self.done(outcome);
                     }
                     // The server has not worked on it, or it does no harm twice: once more, on a new link.
@@ -171,7 +171,7 @@ impl Begun {
     /// Whether the call may be sent once more after `error` (contract, "Sent once").
     fn may_go_again(&self, error: &LinkError) -> bool {
         matches!(error, LinkError::SessionLost)
-            || Request::is_read(&self.call.method) && matches!(error, LinkError::Unreachable(_))
+            || Request::is_read(&self.call.method) && error.is_unanswered()
     }
 }
 

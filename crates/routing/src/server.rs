@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use manifold_link::{Connector, Link, LinkError, Origin};
+use manifold_link::{ConnectOptions, Connector, ForwardedHeaders, Link, LinkError, Origin, Spare};
 use manifold_protocol::{Kind, ServerName};
 use manifold_supervisor::{Child, ChildLog, Exit, LogLine};
 use tokio::{
@@ -28,6 +28,7 @@ use crate::{
     lists::{Hello, List, Lists},
     seats::Seats,
     settings::ServerSettings,
+    spares::Spares,
 };
 
 /// What a server has said of itself.
@@ -64,6 +65,7 @@ pub struct Server {
     last_log: Mutex<Option<ChildLog>>,
     gate: Mutex<Gate>,
     seats: Seats,
+    spares: Spares,
     restart: Notify,
     suspect: Notify,
     needed: watch::Sender<Instant>,
@@ -98,6 +100,7 @@ impl Server {
         };
         Self {
             seats: Seats::new(settings.max_links),
+            spares: Spares::new(settings.spare),
             gate: Mutex::new(Gate::new(settings.restart)),
             settings,
             connector,
@@ -312,9 +315,9 @@ impl Server {
         }
     }
 
-    /// What is told of a link that could not be made.
-    pub(crate) fn not_made(&self, error: LinkError) -> RouteError {
-        self.fail_gate(Duration::ZERO, &error);
+    /// What is told of a link whose making began then and failed.
+    pub(crate) fn not_made(&self, began: Instant, error: LinkError) -> RouteError {
+        self.fail_gate(began, &error);
         if matches!(error, LinkError::Unreachable(_)) {
             self.suspect();
         }
@@ -362,25 +365,30 @@ impl Server {
         }
     }
 
-    fn fail_gate(&self, up_for: Duration, error: &LinkError) {
-        lock(&self.gate).failed(Instant::now(), up_for, jitter(), error.clone());
+    fn fail_gate(&self, began: Instant, error: &LinkError) {
+        lock(&self.gate).failed(Instant::now(), began, jitter(), error.clone());
     }
 
     /// Makes a link, counts it and sees it to its end. Without `seat` it is the catalog's own, which takes
-    /// no seat.
+    /// no seat. A caller's link begins on a spare if one waits.
     pub(crate) async fn connect(
         self: &Arc<Self>,
         origin: &Origin,
         used: Use,
         reason: StartReason,
+        forwarded: ForwardedHeaders,
         seat: Option<OwnedSemaphorePermit>,
     ) -> Result<Arc<HeldLink>, LinkError> {
         let server = self.name();
-        self.observe(&Event::LinkStarted { server, reason });
+        let spare = seat.as_ref().and_then(|_| self.spares.take());
+        if spare.is_none() {
+            self.observe(&Event::LinkStarted { server, reason });
+        }
         let began = Instant::now();
+        let options = ConnectOptions { spare, forwarded };
         let link = self
             .connector
-            .connect(origin, |child| self.watch_child(child))
+            .connect_with(options, origin, |child| self.watch_child(child))
             .await?;
         let took = began.elapsed();
         let peer = link.peer();
@@ -403,6 +411,30 @@ impl Server {
         }
         self.watch_link(&held, used);
         Ok(held)
+    }
+
+    /// The processes that wait for callers.
+    #[must_use]
+    pub fn spares(&self) -> &Spares {
+        &self.spares
+    }
+
+    /// Starts a process that waits for a caller. `None` for an HTTP server, where there is nothing to start.
+    pub(crate) async fn spawn_spare(self: &Arc<Self>) -> Result<Option<Spare>, LinkError> {
+        self.observe(&Event::LinkStarted {
+            server: self.name(),
+            reason: StartReason::Spare,
+        });
+        self.connector.spawn(|child| self.watch_child(child)).await
+    }
+
+    /// Waits until the server's catalog link is up.
+    pub(crate) async fn ready(&self) {
+        let mut reports = self.report.subscribe();
+        let ready = reports.wait_for(|report| matches!(report.health, Health::Ready));
+        if ready.await.is_err() {
+            std::future::pending::<()>().await;
+        }
     }
 
     /// Sees a child to its end, whatever becomes of the link it was started for.
@@ -434,7 +466,7 @@ impl Server {
             drop(lock(&held.seat).take());
             // The keeper counts the failures of its own link.
             if used != Use::Catalog && !held.closing.load(Ordering::Relaxed) {
-                server.fail_gate(opened.elapsed(), &reason);
+                server.fail_gate(opened, &reason);
             }
         });
     }

@@ -10,6 +10,8 @@ use hyper_util::{
 };
 use serde_json::Value;
 
+use crate::Events;
+
 /// The largest body a test reads.
 const BODY: usize = 256 * 1024 * 1024;
 
@@ -173,6 +175,32 @@ impl Client {
         }
         self.post(&headers, &body.to_string()).await
     }
+
+    /// Opens `subscriptions/listen`, for `notifications` such as `{"toolsListChanged": true}`. The first message is the
+    /// acknowledgement.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub async fn listen(&self, notifications: Value) -> anyhow::Result<Events> {
+        let body = serde_json::json!({
+            "jsonrpc": "2.0", "id": "listen", "method": "subscriptions/listen",
+            "params": {
+                "notifications": notifications,
+                "_meta": {
+                    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                    "io.modelcontextprotocol/clientInfo": { "name": "testkit", "version": "1" },
+                    "io.modelcontextprotocol/clientCapabilities": {},
+                },
+            },
+        });
+        let headers = [
+            ("content-type", "application/json"),
+            ("accept", "application/json, text/event-stream"),
+            ("mcp-protocol-version", "2026-07-28"),
+            ("mcp-method", "subscriptions/listen"),
+        ];
+        Events::of(self.open("POST", &headers, &body.to_string()).await?)
+    }
 }
 
 impl Session {
@@ -208,6 +236,18 @@ impl Session {
             &format!(r#"{{"name":"{name}","arguments":{arguments}}}"#),
         )
         .await
+    }
+
+    /// Opens the session's GET stream.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub async fn stream(&self) -> anyhow::Result<Events> {
+        let headers = [
+            ("mcp-session-id", self.id.as_str()),
+            ("accept", "text/event-stream"),
+        ];
+        Events::of(self.client.open("GET", &headers, "").await?)
     }
 
     /// Ends the session.

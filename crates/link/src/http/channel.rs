@@ -8,13 +8,14 @@ use std::sync::{
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Uri};
 use http_body_util::Full;
+use hyper_util::client::legacy::ResponseFuture;
 use manifold_protocol::{LinkRequestId, Method, ProtocolVersion, wire};
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::debug;
 
 use super::{
-    HttpExchange,
+    ForwardedHeaders, HttpExchange,
     client::{Answer, HttpClient},
     headers,
 };
@@ -26,10 +27,10 @@ pub(crate) struct Http(Arc<Relation>);
 
 /// What the exchanges of a relation share.
 #[derive(Debug)]
-pub(super) struct Relation {
+pub(crate) struct Relation {
     client: HttpClient,
     uri: Uri,
-    /// The headers of every request: the configured ones and what every POST carries.
+    /// The headers of every request: the configured ones, the forwarded ones and what every POST carries.
     base: HeaderMap,
     pub(super) limit: usize,
     next: AtomicU64,
@@ -42,11 +43,16 @@ pub(super) struct Relation {
 }
 
 impl Http {
-    pub(crate) fn new(target: &HttpTarget, limit: usize, tasks: TaskTracker) -> Self {
+    pub(crate) fn new(
+        target: &HttpTarget,
+        forwarded: &ForwardedHeaders,
+        limit: usize,
+        tasks: TaskTracker,
+    ) -> Self {
         Self(Arc::new(Relation {
             client: target.client.clone(),
             uri: target.uri.clone(),
-            base: base_headers(&target.headers),
+            base: base_headers(&target.headers, forwarded),
             limit,
             next: AtomicU64::new(1),
             in_flight: AtomicUsize::new(0),
@@ -58,17 +64,9 @@ impl Http {
         }))
     }
 
-    /// Prepares a request under `version`. It is sent when the exchange is first asked for an event.
-    pub(crate) fn request(
-        &self,
-        version: ProtocolVersion,
-        method: &Method,
-        name: Option<&str>,
-        params: impl FnOnce(LinkRequestId) -> Bytes,
-    ) -> HttpExchange {
-        let id = LinkRequestId(self.0.next.fetch_add(1, Ordering::Relaxed));
-        let body = wire::request(id, method.as_str(), &params(id));
-        HttpExchange::new(self.0.clone(), id, version, method.clone(), name, body)
+    /// What outlives this owner in the hands of those who are not to keep the relation open.
+    pub(crate) fn relation(&self) -> &Arc<Relation> {
+        &self.0
     }
 
     /// Sends a notification and waits until the server has taken it. Any 2xx will do: servers answer 200,
@@ -89,8 +87,8 @@ impl Http {
         drop(self.0.session.set(session));
     }
 
-    pub(crate) fn notices(&self) -> watch::Receiver<Notices> {
-        self.0.notices.subscribe()
+    pub(crate) fn notices(&self) -> &watch::Sender<Notices> {
+        &self.0.notices
     }
 
     pub(crate) fn in_flight(&self) -> usize {
@@ -137,6 +135,19 @@ impl Drop for Http {
 // === impl Relation ===
 
 impl Relation {
+    /// Prepares a request under `version`. It is sent when the exchange is first asked for an event.
+    pub(crate) fn exchange(
+        self: &Arc<Self>,
+        version: ProtocolVersion,
+        method: &Method,
+        name: Option<&str>,
+        params: impl FnOnce(LinkRequestId) -> Bytes,
+    ) -> HttpExchange {
+        let id = LinkRequestId(self.next.fetch_add(1, Ordering::Relaxed));
+        let body = wire::request(id, method.as_str(), &params(id));
+        HttpExchange::new(self.clone(), id, version, method.clone(), name, body)
+    }
+
     /// Whether a session id goes out with requests.
     pub(super) fn in_session(&self) -> bool {
         self.session.get().is_some()
@@ -156,14 +167,40 @@ impl Relation {
         self.end.get().cloned().unwrap_or(LinkError::Closed)
     }
 
+    /// Why it has ended, if it has.
+    pub(super) fn end_reason(&self) -> Option<LinkError> {
+        self.end.get().cloned()
+    }
+
+    /// Waits for an end that takes the answers of requests with it. A lost session does not: the server may have
+    /// worked on what was sent before, and each request has an answer of its own.
+    pub(super) async fn cut(&self) -> LinkError {
+        let reason = self.ended().await;
+        if matches!(reason, LinkError::SessionLost) {
+            std::future::pending::<()>().await;
+        }
+        reason
+    }
+
     pub(super) fn post(
         &self,
         version: ProtocolVersion,
         method: &Method,
         name: Option<&str>,
         body: Bytes,
-    ) -> Option<hyper_util::client::legacy::ResponseFuture> {
+    ) -> Option<ResponseFuture> {
         let request = self.request("POST", version, Some(method), name, body)?;
+        Some(self.client.send(request))
+    }
+
+    /// Asks for the stream of the session, from after an event of an earlier one on if `after` names it.
+    pub(super) fn get(
+        &self,
+        version: ProtocolVersion,
+        after: Option<&HeaderValue>,
+    ) -> Option<ResponseFuture> {
+        let mut request = self.request("GET", version, None, None, Bytes::new())?;
+        headers::listen(request.headers_mut(), after);
         Some(self.client.send(request))
     }
 
@@ -210,23 +247,31 @@ impl Relation {
     }
 }
 
-fn base_headers(configured: &HeaderMap) -> HeaderMap {
+fn base_headers(configured: &HeaderMap, forwarded: &ForwardedHeaders) -> HeaderMap {
     let mut base = configured.clone();
+    forwarded.add_to(&mut base);
     headers::post(&mut base);
     base
 }
 
-/// What went wrong with a connection. A connect error means that nothing was sent.
+/// What went wrong before the head of a response. A connect error means that nothing was sent.
 pub(super) fn describe(error: &hyper_util::client::legacy::Error) -> LinkError {
     let mut text = error.to_string();
+    let mut spoke = false;
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
         text = cause.to_string();
+        // Something came, and it was no HTTP.
+        spoke |= cause
+            .downcast_ref::<hyper::Error>()
+            .is_some_and(hyper::Error::is_parse);
         source = cause.source();
     }
     if error.is_connect() {
         LinkError::Unreachable(text)
+    } else if spoke {
+        LinkError::broken_within(text)
     } else {
-        LinkError::Broken(text)
+        LinkError::broken_before(text)
     }
 }

@@ -21,6 +21,10 @@ use crate::LinkError;
 /// so that a call does not meet a connection that is just being closed.
 const POOL_IDLE: Duration = Duration::from_secs(4);
 
+/// When a connection is silent for so long, its other end is asked whether it is there, and three times more. A stream
+/// that only listens would not notice otherwise that nobody speaks any more.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+
 /// A pooled client. Cheap to clone; the clones share the pool.
 #[derive(Debug, Clone)]
 pub struct HttpClient(Client<Connect, Full<Bytes>>);
@@ -56,6 +60,9 @@ impl HttpClient {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
+        tcp.set_keepalive(Some(KEEPALIVE));
+        tcp.set_keepalive_interval(Some(KEEPALIVE / 3));
+        tcp.set_keepalive_retries(Some(3));
         let connector = connector
             .https_or_http()
             .enable_http1()

@@ -67,7 +67,9 @@ impl HttpExchange {
         name: Option<&str>,
         body: Bytes,
     ) -> Self {
-        relation.in_flight.fetch_add(1, Ordering::Relaxed);
+        if counts(&method) {
+            relation.in_flight.fetch_add(1, Ordering::Relaxed);
+        }
         Self {
             relation,
             id,
@@ -93,7 +95,7 @@ impl HttpExchange {
             let step = tokio::select! {
                 biased;
                 step = self.step() => step,
-                reason = relation.ended() => Err(reason),
+                reason = relation.cut() => Err(reason),
             };
             match step {
                 Ok(None) => {}
@@ -129,6 +131,9 @@ impl HttpExchange {
     async fn step(&mut self) -> Result<Option<Event>, LinkError> {
         match &mut self.state {
             State::Unsent { name, body } => {
+                if let Some(reason) = self.relation.end_reason() {
+                    return Err(reason);
+                }
                 let sent = self.relation.post(
                     self.version,
                     &self.method,
@@ -178,7 +183,7 @@ impl HttpExchange {
                 match response::read(body, text, limit).await {
                     Ok(Some(())) => {}
                     Ok(None) => return Err(LinkError::TooLarge { limit }),
-                    Err(error) => return Err(LinkError::Broken(error.to_string())),
+                    Err(error) => return Err(LinkError::broken_within(error.to_string())),
                 }
                 let text = std::mem::take(text).freeze();
                 match Message::parse(text) {
@@ -204,8 +209,8 @@ impl HttpExchange {
                         }
                         Ok(None)
                     }
-                    Some(Err(error)) => Err(LinkError::Broken(error.to_string())),
-                    None => Err(LinkError::Broken("the event stream ended".to_owned())),
+                    Some(Err(error)) => Err(LinkError::broken_within(error.to_string())),
+                    None => Err(LinkError::broken_within("the event stream ended")),
                 }
             }
             State::Error { head, body, text } => {
@@ -272,6 +277,16 @@ impl HttpExchange {
         if method == Method::LogMessage {
             return Some(Event::Note(Note { method, params }));
         }
+        if self.method == Method::SubscriptionsListen {
+            if method == Method::SubscriptionsAcknowledged {
+                return Some(Event::Note(Note { method, params }));
+            }
+            let cancelled = params.request_id();
+            let cancelled = cancelled.and_then(|id| LinkRequestId::from_raw(&id));
+            if method == Method::Cancelled && cancelled == Some(self.id) {
+                return Some(Event::Done(Err(LinkError::cancelled())));
+            }
+        }
         self.relation
             .notices
             .send_if_modified(|notices| notices.record(&method));
@@ -301,8 +316,15 @@ impl HttpExchange {
 
 impl Drop for HttpExchange {
     fn drop(&mut self) {
-        self.relation.in_flight.fetch_sub(1, Ordering::Relaxed);
+        if counts(&self.method) {
+            self.relation.in_flight.fetch_sub(1, Ordering::Relaxed);
+        }
     }
+}
+
+/// Whether somebody waits for the answer. A subscription is open for what comes before that.
+fn counts(method: &Method) -> bool {
+    *method != Method::SubscriptionsListen
 }
 
 /// POSTs an answer or a cancel from a task of the relation's owner, within a deadline.

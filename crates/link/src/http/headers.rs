@@ -9,6 +9,7 @@ pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-i
 pub(crate) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// Puts in what every POST carries: both content types in full, since real servers refuse less.
 pub(crate) fn post(headers: &mut HeaderMap) {
@@ -24,6 +25,18 @@ pub(crate) fn post(headers: &mut HeaderMap) {
         header::USER_AGENT,
         HeaderValue::from_static(concat!("manifold/", env!("CARGO_PKG_VERSION"))),
     );
+}
+
+/// Makes it a GET for a stream (2025-11-25 transports, "Listening for Messages from the Server").
+pub(crate) fn listen(headers: &mut HeaderMap, after: Option<&HeaderValue>) {
+    headers.remove(header::CONTENT_TYPE);
+    headers.insert(
+        header::ACCEPT,
+        HeaderValue::from_static("text/event-stream"),
+    );
+    if let Some(id) = after {
+        headers.insert(LAST_EVENT_ID, id.clone());
+    }
 }
 
 /// Puts in what a link of `version` adds (2026-07-28 streamable-http, "Request Metadata").

@@ -3,9 +3,13 @@
 mod channel;
 mod client;
 mod exchange;
+mod forwarded;
 mod headers;
 mod response;
+mod stream;
 
-pub(crate) use channel::Http;
+pub(crate) use channel::{Http, Relation};
 pub use client::HttpClient;
 pub(crate) use exchange::HttpExchange;
+pub use forwarded::ForwardedHeaders;
+pub(crate) use stream::SessionStream;

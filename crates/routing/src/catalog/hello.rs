@@ -1,7 +1,7 @@
 //! What a path says of itself: capabilities and instructions.
 
 use manifold_link::Serves;
-use manifold_protocol::{Kind, Raw, ServerName};
+use manifold_protocol::{Kind, Method, Raw, ServerName};
 use serde_json::{Map, Value, json};
 
 /// The most of one server's instructions that is told, in bytes, when there are several servers.
@@ -40,10 +40,17 @@ impl Capabilities {
         }
     }
 
-    /// Whether completions are declared.
+    /// Whether what a request asks for is declared.
     #[must_use]
-    pub fn completions(self) -> bool {
-        self.0.completions
+    pub fn answers(self, method: &Method) -> bool {
+        let declared = [
+            (Method::ToolsCall, self.0.tools),
+            (Method::PromptsGet, self.0.prompts),
+            (Method::ResourcesRead, self.0.resources),
+            (Method::CompletionComplete, self.0.completions),
+        ];
+        let of = declared.iter().find(|(of, _)| of == method);
+        of.is_none_or(|(_, declared)| *declared)
     }
 
     /// Whether log levels are declared.
@@ -75,11 +82,11 @@ impl Capabilities {
 /// The instructions of several servers, each under its name, in the order of the configuration. Those of a single
 /// server are passed as they are.
 pub(super) fn instructions<'a>(
-    servers: impl ExactSizeIterator<Item = (&'a ServerName, Option<&'a str>)>,
+    servers: impl Iterator<Item = (&'a ServerName, Option<&'a str>)>,
 ) -> Option<String> {
-    if servers.len() == 1 {
-        let mut servers = servers;
-        return servers.next()?.1.map(str::to_owned);
+    let servers: Vec<_> = servers.collect();
+    if let [(_, only)] = servers.as_slice() {
+        return only.map(str::to_owned);
     }
     let mut all = String::new();
     for (name, text) in servers {

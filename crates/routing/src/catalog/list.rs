@@ -9,6 +9,9 @@ use manifold_protocol::{Era, Kind, Raw, json::Span, meta};
 use super::server_info;
 use crate::lists::CacheHint;
 
+/// How many entries before the next page a cursor names.
+const LANDMARKS: usize = 8;
+
 /// A list of one kind on one path.
 #[derive(Debug)]
 pub(super) struct ReadyList {
@@ -125,10 +128,7 @@ impl ReadyList {
         }
         list.put_slice(b"]");
         let end = start + page.len();
-        let next = page
-            .last()
-            .filter(|_| end < self.entries.len())
-            .map(|last| self.cursor(end, last.key));
+        let next = (end < self.entries.len()).then(|| self.cursor(end));
         Ok(self.ending.result(era, &list, next.as_deref()))
     }
 
@@ -137,10 +137,18 @@ impl ReadyList {
         self.fingerprint
     }
 
-    /// A cursor says after which entry to go on, so that it keeps its meaning when the list changes, and at which
-    /// place, for when that entry goes.
-    fn cursor(&self, place: usize, key: u64) -> String {
-        URL_SAFE_NO_PAD.encode(format!("{}:{place:x}:{key:x}", self.kind.list()))
+    /// A cursor names the entry to go on with and those before it, so that it keeps its meaning when the list changes,
+    /// and its place, for when all of them go.
+    fn cursor(&self, place: usize) -> String {
+        let before = self.entries.get(..place).unwrap_or_default();
+        let next = self.entries.get(place);
+        let known = next.into_iter().chain(before.iter().rev().take(LANDMARKS));
+        let known: Vec<String> = known.map(|entry| format!("{:x}", entry.key)).collect();
+        URL_SAFE_NO_PAD.encode(format!(
+            "{}:{place:x}:{}",
+            self.kind.list(),
+            known.join(",")
+        ))
     }
 
     fn after(&self, cursor: &Raw) -> Result<usize, UnknownCursor> {
@@ -148,15 +156,22 @@ impl ReadyList {
         let text = URL_SAFE_NO_PAD.decode(text).map_err(|_| UnknownCursor)?;
         let text = String::from_utf8(text).map_err(|_| UnknownCursor)?;
         let mut parts = text.split(':');
-        let (kind, place, key) = (parts.next(), parts.next(), parts.next());
+        let (kind, place, known) = (parts.next(), parts.next(), parts.next());
         if kind != Some(self.kind.list()) || parts.next().is_some() {
             return Err(UnknownCursor);
         }
         let place = place.and_then(|place| usize::from_str_radix(place, 16).ok());
-        let key = key.and_then(|key| u64::from_str_radix(key, 16).ok());
-        let (place, key) = place.zip(key).ok_or(UnknownCursor)?;
-        let found = self.entries.iter().position(|entry| entry.key == key);
-        Ok(found.map_or(place, |found| found + 1))
+        let known: Option<Vec<u64>> = known.and_then(|known| {
+            let known = known.split(',').take(LANDMARKS + 1);
+            known.map(|key| u64::from_str_radix(key, 16).ok()).collect()
+        });
+        let (place, known) = place.zip(known).ok_or(UnknownCursor)?;
+        let find = |key| self.entries.iter().position(|entry| entry.key == key);
+        let mut found = known.into_iter().enumerate().filter_map(|(index, key)| {
+            // The first is the one to go on with.
+            Some(find(key)? + usize::from(index > 0))
+        });
+        Ok(found.next().unwrap_or(place))
     }
 }
 

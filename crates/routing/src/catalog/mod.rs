@@ -127,16 +127,23 @@ impl Catalog {
         place.get_or_init(|| Arc::new(surface(&self.parts, &self.views, scope, &HashMap::new())))
     }
 
-    /// The lists of a path for a caller of whom some servers have lists of its own.
+    /// The lists of a path for a caller that has lists of its own of some servers.
     pub(crate) fn surface_with(
         &self,
         scope: Scope,
-        own: &HashMap<ServerIndex, Lists>,
+        mut own: HashMap<ServerIndex, Lists>,
     ) -> Arc<Surface> {
+        own.retain(|index, lists| match self.parts.get(index.0) {
+            Some(Part {
+                list: PartList::Known { lists: base, .. },
+                ..
+            }) => !lists.same(base),
+            _ => false,
+        });
         if own.is_empty() {
             return self.surface(scope).clone();
         }
-        Arc::new(surface(&self.parts, &self.views, scope, own))
+        Arc::new(surface(&self.parts, &self.views, scope, &own))
     }
 }
 

@@ -31,6 +31,8 @@ pub struct Surface {
     conflicts: Vec<(Kind, Vec<String>)>,
     /// Whether some list of some server is not known yet, of which something may still become.
     unsettled: bool,
+    /// Whether every server has said hello, ever.
+    known: bool,
 }
 
 /// How a server took part in a merged list.
@@ -57,8 +59,8 @@ pub enum Outcome {
 pub struct Fingerprints {
     tools: u64,
     prompts: u64,
-    /// Resources and templates, which have one notification.
     resources: u64,
+    templates: u64,
 }
 
 /// A server on a path.
@@ -115,6 +117,7 @@ impl Surface {
         let instructions = instructions(
             members
                 .iter()
+                .filter(|member| !matches!(member.part.list, PartList::Disabled))
                 .map(|member| (&member.part.name, member.instructions())),
         );
         Self::build(
@@ -213,6 +216,9 @@ impl Surface {
             instructions,
             conflicts,
             unsettled: members.iter().any(Member::is_unsettled),
+            known: members
+                .iter()
+                .all(|member| !matches!(member.part.list, PartList::Missing { .. })),
         }
     }
 
@@ -302,7 +308,8 @@ impl Surface {
         Fingerprints {
             tools: print(Kind::Tool),
             prompts: print(Kind::Prompt),
-            resources: print(Kind::Resource).rotate_left(1) ^ print(Kind::Template),
+            resources: print(Kind::Resource),
+            templates: print(Kind::Template),
         }
     }
 
@@ -317,6 +324,11 @@ impl Surface {
     /// The server whose mark a URI has.
     pub(crate) fn marked(&self, uri: &str) -> Option<ServerIndex> {
         self.uris.unmark(uri).map(|(server, _)| server)
+    }
+
+    /// Whether every server has said what it is, ever.
+    pub(crate) fn is_known(&self) -> bool {
+        self.known
     }
 
     /// Whether it is known of every server how its start went.
@@ -428,25 +440,24 @@ impl ReadyLists {
 // === impl Fingerprints ===
 
 impl Fingerprints {
-    /// Takes what is in `now` of the list behind a kind.
+    /// Takes what is in `now` of the list of a kind.
     pub(crate) fn take(&mut self, kind: Kind, now: Self) {
         match kind {
             Kind::Tool => self.tools = now.tools,
             Kind::Prompt => self.prompts = now.prompts,
-            Kind::Resource | Kind::Template => self.resources = now.resources,
+            Kind::Resource => self.resources = now.resources,
+            Kind::Template => self.templates = now.templates,
         }
     }
 
-    /// The notifications for what differs in `now`.
+    /// The notifications for what differs in `now`. Resources and templates have one.
     #[must_use]
     pub fn changes(&self, now: Self) -> Vec<Method> {
+        let resources = self.resources != now.resources || self.templates != now.templates;
         [
             (self.tools != now.tools, Method::ToolsListChanged),
             (self.prompts != now.prompts, Method::PromptsListChanged),
-            (
-                self.resources != now.resources,
-                Method::ResourcesListChanged,
-            ),
+            (resources, Method::ResourcesListChanged),
         ]
         .into_iter()
         .filter_map(|(changed, method)| changed.then_some(method))

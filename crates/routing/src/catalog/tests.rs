@@ -316,6 +316,20 @@ fn pages_are_cut_where_the_client_was() {
         ("s", "s", tools(&names)),
     ]);
     assert_eq!(walk(&catalog, &grown), expected);
+    // Entries that were shown go, or the one that was next: what stays comes once.
+    for gone in [&["t1", "t2"][..], &["t3"], &["t2", "t3"]] {
+        let left: Vec<&str> = names
+            .iter()
+            .copied()
+            .filter(|name| !gone.contains(name))
+            .collect();
+        let shrunk = build(vec![("s", "s", tools(&left))]);
+        let seen = walk(&catalog, &shrunk);
+        for name in left {
+            let times = seen.iter().filter(|seen| **seen == format!("s__{name}"));
+            assert_eq!(times.count(), 1, "{gone:?} {seen:?}");
+        }
+    }
 
     let surface = catalog.surface(MERGED);
     for cursor in ["\"x\"", "7", "{}", "\"dG9vbHM6MA\""] {
@@ -388,7 +402,7 @@ fn a_callers_own_lists_stand_in_for_a_servers() {
     let catalog = build(vec![("a", "a", tools(&["x"])), ("b", "b", tools(&["y"]))]);
     let mut own = Lists::default();
     own.set(Kind::Tool, list(Kind::Tool, &["x", "mine"]));
-    let surface = catalog.surface_with(MERGED, &HashMap::from([(ServerIndex(0), own)]));
+    let surface = catalog.surface_with(MERGED, HashMap::from([(ServerIndex(0), own)]));
     assert_eq!(
         listed(&surface, Kind::Tool),
         r#"{"tools":[{"name":"a__x"},{"name":"a__mine"},{"name":"b__y"}]}"#

@@ -1,4 +1,4 @@
-//! A link over a child's pipes: one reader, a table of exchanges, and one queue for what needs no answer.
+//! What the reader of a child and the exchanges share: the way in, and the table of requests in flight.
 
 use std::{
     collections::HashMap,
@@ -6,48 +6,36 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
 };
 
 use bytes::Bytes;
 use manifold_protocol::{
-    IdField, LinkRequestId, Message, Method, Notification, Outcome, Raw, Request, Response,
-    message::id_of,
+    IdField, LinkRequestId, Message, Method, Notification, Outcome, Params, Request, Response,
+    meta,
     noise::{self, Line as Classified},
     splice::one_line,
     wire,
 };
-use manifold_supervisor::{Child, Line, LineReader, LineWriter, Source, Spawned, StartPermit};
+use manifold_supervisor::{Child, LineWriter};
 use tokio::sync::{mpsc, watch};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tracing::{debug, warn};
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
 
+use super::{exchange::StdioExchange, reader::EXIT_GRACE};
 use crate::{
     LinkError, Notices,
-    exchange::{Ask, Event, Note, answer_ourselves, reply},
-    mailbox::{Early, Mail, Mailbox},
+    exchange::{Ask, Note, answer_ourselves, reply},
+    mailbox::{Early, Mailbox},
 };
 
-/// How many cancels and answers to a server's requests wait to be written.
-const CONTROL_QUEUE: usize = 256;
-
-/// How long a child that has closed its stdout may take to be seen exiting.
-const EXIT_GRACE: Duration = Duration::from_millis(500);
-
-/// The pipes of one child. Dropping it stops the child.
+/// The pipes of one child. They do not keep it alive.
 #[derive(Debug)]
-pub(crate) struct Stdio {
-    shared: Arc<Shared>,
-    writer: LineWriter,
-    next: AtomicU64,
-}
-
-/// What the reader and the exchanges share. It does not keep the child alive.
-#[derive(Debug)]
-struct Shared {
+pub(crate) struct Pipes {
     child: Child,
+    writer: LineWriter,
     /// The server's name, for log lines.
     label: String,
+    next: AtomicU64,
     table: Mutex<Table>,
     control: mpsc::Sender<Bytes>,
     notices: watch::Sender<Notices>,
@@ -64,72 +52,60 @@ struct Table {
 #[derive(Debug)]
 struct Open {
     mailbox: Arc<Mailbox>,
+    purpose: Purpose,
+}
+
+/// What a request is in flight for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
     /// A client waits for it.
-    is_work: bool,
+    Work,
+    /// Manifold waits for it.
+    Own,
+    /// Nobody waits for its answer: it is open for what comes before that.
+    Subscription,
 }
 
-/// One request in flight to a child.
-#[derive(Debug)]
-pub(crate) struct StdioExchange {
-    shared: Arc<Shared>,
-    id: LinkRequestId,
-    mailbox: Arc<Mailbox>,
-    /// Whether a cancel may be sent. `initialize` must not be cancelled (2025-11-25 cancellation), and a
-    /// probe is not worth it.
-    cancellable: bool,
+// === impl Purpose ===
+
+impl Purpose {
+    fn of(method: &Method) -> Self {
+        if *method == Method::SubscriptionsListen {
+            Self::Subscription
+        } else if method.is_work() {
+            Self::Work
+        } else {
+            Self::Own
+        }
+    }
 }
 
-// === impl Stdio ===
+// === impl Pipes ===
 
-impl Stdio {
-    /// Takes over the pipes. Two tasks on `tasks` serve them until the child ends.
-    pub(crate) fn new(
+impl Pipes {
+    pub(super) fn new(
         child: Child,
         writer: LineWriter,
-        stdout: LineReader,
-        tasks: &TaskTracker,
         label: &str,
-        limit: usize,
+        control: mpsc::Sender<Bytes>,
     ) -> Self {
-        let (control, queue) = mpsc::channel(CONTROL_QUEUE);
-        let shared = Arc::new(Shared {
+        Self {
             child,
+            writer,
             label: label.to_owned(),
+            next: AtomicU64::new(1),
             table: Mutex::default(),
             control,
             notices: watch::Sender::default(),
             ended: CancellationToken::new(),
-        });
-        tasks.spawn(read(shared.clone(), stdout, limit));
-        tasks.spawn(write_control(writer.clone(), queue, shared.ended.clone()));
-        Self {
-            shared,
-            writer,
-            next: AtomicU64::new(1),
         }
-    }
-
-    /// Takes over what the supervisor has spawned. The permit is to be held until the handshake is done.
-    pub(crate) fn of(
-        spawned: Spawned,
-        tasks: &TaskTracker,
-        label: &str,
-        limit: usize,
-    ) -> (Self, StartPermit) {
-        let Spawned {
-            child,
-            stdin,
-            stdout,
-            permit,
-        } = spawned;
-        (Self::new(child, stdin, stdout, tasks, label, limit), permit)
     }
 
     /// Sends a request; `params` are made for the id it gets.
     ///
     /// Dropping the future before it resolves sends nothing.
     pub(crate) async fn request(
-        &self,
+        self: &Arc<Self>,
         method: &Method,
         params: impl FnOnce(LinkRequestId) -> Bytes,
     ) -> Result<StdioExchange, LinkError> {
@@ -137,20 +113,15 @@ impl Stdio {
         let mailbox = Arc::new(Mailbox::default());
         let entry = Open {
             mailbox: mailbox.clone(),
-            is_work: method.is_work(),
+            purpose: Purpose::of(method),
         };
-        self.shared.open(id, entry)?;
-        let mut exchange = StdioExchange {
-            shared: self.shared.clone(),
-            id,
-            mailbox,
-            cancellable: false,
-        };
+        self.open(id, entry)?;
+        let mut exchange = StdioExchange::unsent(self.clone(), id, mailbox);
         let line = one_line(wire::request(id, method.as_str(), &params(id)));
         if self.writer.send(line).await.is_err() {
             return Err(self.why_closed().await);
         }
-        exchange.cancellable = !matches!(method, Method::Initialize | Method::ServerDiscover);
+        exchange.sent(method);
         Ok(exchange)
     }
 
@@ -165,81 +136,53 @@ impl Stdio {
 
     /// Why nothing can be written any more: the reader knows, but often a moment later than the writer.
     async fn why_closed(&self) -> LinkError {
-        tokio::time::timeout(EXIT_GRACE * 2, self.ended())
+        tokio::time::timeout(EXIT_GRACE * 2, self.ended.cancelled())
             .await
-            .unwrap_or(LinkError::Closed)
+            .map_or(LinkError::Closed, |()| self.end_reason())
     }
 
     pub(crate) fn child(&self) -> &Child {
-        &self.shared.child
+        &self.child
     }
 
-    pub(crate) fn notices(&self) -> watch::Receiver<Notices> {
-        self.shared.notices.subscribe()
+    pub(crate) fn label(&self) -> &str {
+        &self.label
     }
 
+    pub(super) fn writer(&self) -> &LineWriter {
+        &self.writer
+    }
+
+    pub(super) fn end(&self) -> &CancellationToken {
+        &self.ended
+    }
+
+    pub(crate) fn notices(&self) -> &watch::Sender<Notices> {
+        &self.notices
+    }
+
+    /// How many requests wait for an answer.
     pub(crate) fn in_flight(&self) -> usize {
-        self.shared.lock().open.len()
+        let table = self.lock();
+        let waiting = |open: &&Open| open.purpose != Purpose::Subscription;
+        table.open.values().filter(waiting).count()
     }
 
     pub(crate) fn is_ended(&self) -> bool {
-        self.shared.ended.is_cancelled() || self.writer.is_closed()
+        self.ended.is_cancelled() || self.writer.is_closed()
     }
 
     /// Waits until the child is no use any more, and says why.
-    pub(crate) fn ended(&self) -> impl Future<Output = LinkError> + Send + 'static {
-        let shared = self.shared.clone();
+    pub(crate) fn ended(self: &Arc<Self>) -> impl Future<Output = LinkError> + Send + 'static {
+        let pipes = self.clone();
         async move {
-            shared.ended.cancelled().await;
-            shared.end_reason()
-        }
-    }
-}
-
-impl Drop for Stdio {
-    fn drop(&mut self) {
-        self.shared.child.stop();
-    }
-}
-
-// === impl StdioExchange ===
-
-impl StdioExchange {
-    pub(crate) async fn next(&mut self) -> Event {
-        match self.mailbox.take().await {
-            Mail::Early(Early::Note(note)) => Event::Note(note),
-            Mail::Early(Early::Ask(ask)) => Event::Ask(ask),
-            Mail::Done(outcome) => {
-                let dropped = self.mailbox.dropped();
-                if dropped > 0 {
-                    debug!(dropped, "a call's notes came faster than they were taken");
-                }
-                Event::Done(outcome)
-            }
+            pipes.ended.cancelled().await;
+            pipes.end_reason()
         }
     }
 
-    pub(crate) fn cancel(&mut self, reason: &'static str) {
-        // Not in the table: the answer has come, or the child has gone.
-        if self.shared.forget(self.id) && self.cancellable {
-            let params = Raw::of(&serde_json::json!({ "requestId": self.id.0, "reason": reason }));
-            self.shared.tell(wire::notification(
-                Method::Cancelled.as_str(),
-                params.as_bytes(),
-            ));
-        }
-    }
-}
+    // --- the table ---
 
-impl Drop for StdioExchange {
-    fn drop(&mut self) {
-        self.shared.forget(self.id);
-    }
-}
-
-// === impl Shared ===
-
-impl Shared {
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -255,7 +198,7 @@ impl Shared {
         }
     }
 
-    fn forget(&self, id: LinkRequestId) -> bool {
+    pub(super) fn forget(&self, id: LinkRequestId) -> bool {
         self.lock().open.remove(&id).is_some()
     }
 
@@ -267,14 +210,24 @@ impl Shared {
     /// request of our own.
     fn sole_mailbox(&self) -> Option<Arc<Mailbox>> {
         let table = self.lock();
-        let mut work = table.open.values().filter(|open| open.is_work);
+        let mut work = table
+            .open
+            .values()
+            .filter(|open| open.purpose == Purpose::Work);
         match (work.next(), work.next()) {
             (Some(open), None) => Some(open.mailbox.clone()),
             _ => None,
         }
     }
 
-    fn finish(&self, id: LinkRequestId, outcome: Result<Outcome, LinkError>) {
+    fn is_subscription(&self, id: LinkRequestId) -> bool {
+        self.lock()
+            .open
+            .get(&id)
+            .is_some_and(|open| open.purpose == Purpose::Subscription)
+    }
+
+    pub(super) fn finish(&self, id: LinkRequestId, outcome: Result<Outcome, LinkError>) {
         let open = self.lock().open.remove(&id);
         match open {
             Some(open) => open.mailbox.finish(outcome),
@@ -283,13 +236,14 @@ impl Shared {
     }
 
     /// Queues what needs no answer. A child that does not read loses it: it could not act on it anyway.
-    fn tell(&self, line: Bytes) {
+    pub(super) fn tell(&self, line: Bytes) {
         if self.control.try_send(one_line(line)).is_err() {
             debug!("a cancel or an answer was dropped: the server does not read its stdin");
         }
     }
 
-    fn end(&self, reason: LinkError) {
+    /// The reader has come to the end: all that is in flight fails.
+    pub(super) fn ended_by(&self, reason: LinkError) {
         let open = {
             let mut table = self.lock();
             if table.ended.is_some() {
@@ -310,7 +264,7 @@ impl Shared {
 
     // --- what the reader finds ---
 
-    fn line(&self, line: Bytes) {
+    pub(super) fn line(&self, line: Bytes) {
         match noise::classify(line.clone()) {
             Classified::Message { message, prefix } => {
                 if prefix > 0 {
@@ -338,7 +292,7 @@ impl Shared {
         match message {
             Message::Response(response) => self.response(response),
             Message::Notification(notification) => self.notification(notification),
-            Message::Request(request) => self.request(request),
+            Message::Request(request) => self.request_from_server(request),
         }
     }
 
@@ -366,13 +320,36 @@ impl Shared {
             if let Some(mailbox) = self.sole_mailbox() {
                 mailbox.leave(Early::Note(Note { method, params }));
             }
+        } else if method == Method::SubscriptionsAcknowledged {
+            if let Some(mailbox) = self.subscribed(&params) {
+                mailbox.leave(Early::Note(Note { method, params }));
+            }
+        } else if method == Method::Cancelled {
+            self.cancelled(&params);
         } else {
             self.notices
                 .send_if_modified(|notices| notices.record(&method));
         }
     }
 
-    fn request(&self, request: Request) {
+    /// The subscription that a notification names in its `_meta`.
+    fn subscribed(&self, params: &Params) -> Option<Arc<Mailbox>> {
+        let id = params.meta()?.get(meta::SUBSCRIPTION_ID)?;
+        let id = LinkRequestId::from_raw(&id).filter(|id| self.is_subscription(*id))?;
+        self.mailbox(id)
+    }
+
+    /// A server may end a subscription in this way, and nothing else (2026-07-28 cancellation).
+    fn cancelled(&self, params: &Params) {
+        let id = params.request_id();
+        let id = id.and_then(|id| LinkRequestId::from_raw(&id));
+        match id.filter(|id| self.is_subscription(*id)) {
+            Some(id) => self.finish(id, Err(LinkError::cancelled())),
+            None => debug!("a server cancels what it can't cancel"),
+        }
+    }
+
+    fn request_from_server(&self, request: Request) {
         let Request { id, method, params } = request;
         // Whose question it is shows only when one call is running.
         let asker = self.sole_mailbox().filter(|_| method.is_ask());
@@ -386,65 +363,5 @@ impl Shared {
             drop(control.try_send(one_line(reply(&id, answer))));
         };
         mailbox.leave(Early::Ask(Ask::new(method, params, Box::new(answer))));
-    }
-}
-
-/// Reads stdout until it ends. Waits for nobody but the child.
-async fn read(shared: Arc<Shared>, mut stdout: LineReader, limit: usize) {
-    loop {
-        match stdout.next().await {
-            Ok(Some(Line::Whole(line))) => shared.line(line),
-            Ok(Some(Line::TooLong { head, length })) => too_long(&shared, &head, length, limit),
-            Ok(None) => break,
-            Err(error) => {
-                warn!(server = shared.label, %error, "can't read a server's stdout");
-                break;
-            }
-        }
-    }
-    // Usually the child is exiting: its exit code says more than the end of its stdout.
-    let exit = tokio::time::timeout(EXIT_GRACE, shared.child.exited())
-        .await
-        .ok();
-    let last_stderr = last_stderr(&shared.child);
-    shared.child.stop();
-    shared.end(LinkError::Exited { exit, last_stderr });
-}
-
-/// The last thing a child said on stderr, if it said anything there.
-fn last_stderr(child: &Child) -> Option<String> {
-    let mut lines = child.log().tail(usize::MAX);
-    lines.retain(|line| line.source == Source::Stderr);
-    lines.pop().map(|line| line.text)
-}
-
-/// A line over the limit fails the call it answers, which is known if its id stands near the start.
-fn too_long(shared: &Shared, head: &[u8], length: u64, limit: usize) {
-    warn!(
-        server = shared.label,
-        length, limit, "a server's message is over limits.message and is dropped"
-    );
-    if let IdField::Id(id) = id_of(head)
-        && let Some(id) = LinkRequestId::from_raw(id.as_raw())
-    {
-        shared.finish(id, Err(LinkError::TooLarge { limit }));
-    }
-}
-
-/// Writes cancels and answers, in order, until the child ends.
-async fn write_control(
-    writer: LineWriter,
-    mut queue: mpsc::Receiver<Bytes>,
-    ended: CancellationToken,
-) {
-    loop {
-        let line = tokio::select! {
-            line = queue.recv() => line,
-            () = ended.cancelled() => None,
-        };
-        let Some(line) = line else { return };
-        if writer.send(line).await.is_err() {
-            return;
-        }
     }
 }
