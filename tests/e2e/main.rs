@@ -22,6 +22,7 @@ mod hello;
 mod http_servers;
 mod ids;
 mod lazy;
+mod links;
 mod lists;
 mod modern;
 mod names;
