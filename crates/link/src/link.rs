@@ -164,7 +164,7 @@ impl Link {
         }
     }
 
-    /// How many calls are in flight.
+    /// How many calls of clients are in flight; what Manifold asks for itself is not among them.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         match &self.wire {

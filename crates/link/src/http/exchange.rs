@@ -67,7 +67,7 @@ impl HttpExchange {
         name: Option<&str>,
         body: Bytes,
     ) -> Self {
-        if counts(&method) {
+        if method.is_work() {
             relation.in_flight.fetch_add(1, Ordering::Relaxed);
         }
         Self {
@@ -316,15 +316,10 @@ impl HttpExchange {
 
 impl Drop for HttpExchange {
     fn drop(&mut self) {
-        if counts(&self.method) {
+        if self.method.is_work() {
             self.relation.in_flight.fetch_sub(1, Ordering::Relaxed);
         }
     }
-}
-
-/// Whether somebody waits for the answer. A subscription is open for what comes before that.
-fn counts(method: &Method) -> bool {
-    *method != Method::SubscriptionsListen
 }
 
 /// POSTs an answer or a cancel from a task of the relation's owner, within a deadline.

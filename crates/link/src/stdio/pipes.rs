@@ -161,11 +161,11 @@ impl Pipes {
         &self.notices
     }
 
-    /// How many requests wait for an answer.
+    /// How many requests of clients wait for an answer.
     pub(crate) fn in_flight(&self) -> usize {
         let table = self.lock();
-        let waiting = |open: &&Open| open.purpose != Purpose::Subscription;
-        table.open.values().filter(waiting).count()
+        let work = |open: &&Open| open.purpose == Purpose::Work;
+        table.open.values().filter(work).count()
     }
 
     pub(crate) fn is_ended(&self) -> bool {
