@@ -174,3 +174,26 @@ async fn a_repaired_server_came_back_only_with_the_gateway() {
     gateway.server_is("s", "ready").await.unwrap();
     assert_eq!(text(&session.call(2, "s__echo", "{}").await.unwrap()), "{}");
 }
+
+#[tokio::test]
+async fn why_a_server_dies_was_forgotten_with_each_new_try() {
+    let script = "sleep 0.5; echo boom >&2; exit 3";
+    let config = format!(
+        "[servers.dies]\ncommand = \"sh\"\nargs = [\"-c\", {script:?}]\nrestart = {{ initial = \"100ms\", max = \"100ms\" }}\n"
+    );
+    let gateway = Gateway::start(MANIFOLD, &config).await.unwrap();
+    // In the middle of its third life, of which nothing is known yet.
+    let third = || async {
+        let status = gateway.status().await.ok()?;
+        let server = status["servers"][0].clone();
+        let is_third = server["restarts"].as_u64()? >= 2 && server["state"] == "starting";
+        is_third.then_some(server)
+    };
+    let server = eventually("the third start", third).await.unwrap();
+    assert_eq!(
+        server["stderr_tail"],
+        serde_json::json!(["boom"]),
+        "{server}"
+    );
+    assert_eq!(server["last_exit"]["code"], 3);
+}

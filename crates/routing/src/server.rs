@@ -61,8 +61,8 @@ pub struct Server {
     known: Mutex<Option<Known>>,
     links: Mutex<Vec<(Weak<Link>, Use)>>,
     last_exit: Mutex<Option<Exit>>,
-    /// What the child that was started last says, also after its end.
-    last_log: Mutex<Option<ChildLog>>,
+    /// What the child that was started last says, also after its end, and what the one before said.
+    logs: Mutex<Logs>,
     gate: Mutex<Gate>,
     seats: Seats,
     spares: Spares,
@@ -71,6 +71,13 @@ pub struct Server {
     needed: watch::Sender<Instant>,
     tasks: TaskTracker,
     observer: Arc<dyn Observer>,
+}
+
+/// What the last children of a server said.
+#[derive(Debug, Default)]
+struct Logs {
+    last: Option<ChildLog>,
+    before: Option<ChildLog>,
 }
 
 /// A link in use, and its seat among the server's links.
@@ -108,7 +115,7 @@ impl Server {
             known: Mutex::default(),
             links: Mutex::default(),
             last_exit: Mutex::default(),
-            last_log: Mutex::default(),
+            logs: Mutex::default(),
             restart: Notify::new(),
             suspect: Notify::new(),
             needed: watch::Sender::new(Instant::now()),
@@ -159,13 +166,13 @@ impl Server {
             .collect()
     }
 
-    /// The last lines of the child that was started last.
+    /// The last lines of the child that was started last; while it has said nothing, those of the one before.
     #[must_use]
     pub fn log_tail(&self, count: usize) -> Vec<LogLine> {
-        lock(&self.last_log)
-            .as_ref()
-            .map(|log| log.tail(count))
-            .unwrap_or_default()
+        let logs = lock(&self.logs);
+        let last = logs.last.iter().chain(&logs.before);
+        let mut tails = last.map(|log| log.tail(count));
+        tails.find(|tail| !tail.is_empty()).unwrap_or_default()
     }
 
     /// What it said of itself, if it ever did. It is kept while the server is down.
@@ -439,7 +446,7 @@ impl Server {
 
     /// Sees a child to its end, whatever becomes of the link it was started for.
     fn watch_child(self: &Arc<Self>, child: &Child) {
-        *lock(&self.last_log) = Some(child.log().clone());
+        lock(&self.logs).started(child.log());
         let (server, child) = (self.clone(), child.clone());
         // The handle that waits must not keep the child alive: whoever made it stops it explicitly.
         self.tasks.spawn(async move {
@@ -477,6 +484,16 @@ impl fmt::Debug for Server {
         f.debug_struct("Server")
             .field("name", &self.settings.name)
             .finish_non_exhaustive()
+    }
+}
+
+impl Logs {
+    /// A child has been started. Why the one before ended must not be forgotten for it.
+    fn started(&mut self, log: &ChildLog) {
+        let last = self.last.replace(log.clone());
+        if let Some(last) = last.filter(|last| !last.tail(1).is_empty()) {
+            self.before = Some(last);
+        }
     }
 }
 
