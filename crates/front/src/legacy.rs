@@ -258,7 +258,7 @@ async fn list(
 ) -> Answer {
     let surface = shared.router.lists(caller, session.scope()).await;
     if !surface.capabilities().lists(kind) {
-        return Answer::error(id, &lists::unknown_method(&lists::method(kind)));
+        return Answer::error(id, &lists::unknown_method(&kind.method()));
     }
     match lists::page(
         &surface,

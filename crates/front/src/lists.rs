@@ -5,19 +5,7 @@ use manifold_routing::Surface;
 
 /// The kind that a method lists, if it lists any.
 pub(crate) fn kind(method: &Method) -> Option<Kind> {
-    Kind::ALL
-        .into_iter()
-        .find(|kind| self::method(*kind) == *method)
-}
-
-/// The method that lists a kind.
-pub(crate) fn method(kind: Kind) -> Method {
-    match kind {
-        Kind::Tool => Method::ToolsList,
-        Kind::Prompt => Method::PromptsList,
-        Kind::Resource => Method::ResourcesList,
-        Kind::Template => Method::ResourcesTemplatesList,
-    }
+    Kind::ALL.into_iter().find(|kind| kind.method() == *method)
 }
 
 /// The page that the params ask for. Without `limits.page_size` a list is one page.

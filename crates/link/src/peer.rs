@@ -1,6 +1,6 @@
 //! Who is at the other end: what a server said of itself when the link was made.
 
-use manifold_protocol::{Era, ProtocolVersion, Raw};
+use manifold_protocol::{Era, Kind, ProtocolVersion, Raw};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -32,6 +32,18 @@ pub struct Serves {
     pub completions: bool,
     /// `logging`.
     pub logging: bool,
+}
+
+impl Serves {
+    /// Whether it has lists of that kind.
+    #[must_use]
+    pub fn lists(self, kind: Kind) -> bool {
+        match kind {
+            Kind::Tool => self.tools,
+            Kind::Prompt => self.prompts,
+            Kind::Resource | Kind::Template => self.resources,
+        }
+    }
 }
 
 /// The parts of `InitializeResult` and `DiscoverResult` that are read.

@@ -7,6 +7,7 @@ use crate::{
     links,
     message::once,
     meta::{MetaEdit, MetaSpans},
+    method::Method,
     raw::Raw,
     splice::Splice,
 };
@@ -56,6 +57,17 @@ impl Kind {
             Self::Prompt => "prompt",
             Self::Resource => "resource",
             Self::Template => "template",
+        }
+    }
+
+    /// The method that lists them.
+    #[must_use]
+    pub fn method(self) -> Method {
+        match self {
+            Self::Tool => Method::ToolsList,
+            Self::Prompt => Method::PromptsList,
+            Self::Resource => Method::ResourcesList,
+            Self::Template => Method::ResourcesTemplatesList,
         }
     }
 

@@ -169,8 +169,8 @@ async fn first_lists(
     lister: &mut Lister,
 ) -> Result<(), LinkError> {
     let late = Instant::now() + server.settings().list;
-    let mut any = lister.is_idle();
     let mut left = lister.asked();
+    let mut any = left == 0;
     while left > 0 {
         let (kind, fetched) = if any {
             match tokio::time::timeout_at(late, lister.next()).await {

@@ -61,11 +61,6 @@ impl Lister {
         lister
     }
 
-    /// Whether nothing was asked for that has no answer yet.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.running.is_empty()
-    }
-
     /// How many lists were asked for and have no answer yet.
     pub(crate) fn asked(&self) -> usize {
         self.running.len()
@@ -79,8 +74,8 @@ impl Lister {
         }
     }
 
-    /// The next list that is known anew, or could not be had. One that
-    /// could not is asked for again by itself. Waits for ever on a link that announces nothing.
+    /// The next list that is known anew, or could not be had. One that could not is asked for again by itself. Waits for
+    /// ever on a link that announces nothing.
     ///
     /// Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> (Kind, Result<List, LinkError>) {

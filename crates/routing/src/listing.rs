@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use manifold_link::{Call, Link, LinkError, Patience};
 use manifold_protocol::{
-    Item, Kind, Method, Outcome, Params, Raw, RpcError, ServerName,
+    Item, Kind, Outcome, Params, Raw, RpcError, ServerName,
     json::{ScanError, Scanner, Span},
 };
 use tracing::warn;
@@ -37,7 +37,7 @@ pub(crate) async fn fetch(
     let mut cursors = HashSet::new();
     let mut params = Params::absent();
     for _ in 0..PAGES {
-        let call = Call::own(method(kind), params, patience);
+        let call = Call::own(kind.method(), params, patience);
         let outcome = link.begin(call).await?.finish().await?;
         let result = match outcome {
             Outcome::Result(result) => result,
@@ -49,7 +49,7 @@ pub(crate) async fn fetch(
             }
         };
         let page = page(&result.raw(), kind)
-            .map_err(|error| LinkError::NotMcp(format!("{}: {error}", method(kind))))?;
+            .map_err(|error| LinkError::NotMcp(format!("{}: {error}", kind.method())))?;
         if !gathered.add(server, kind, page) {
             warn!(%server, list = word, limit = ITEMS, "a server lists more than is kept");
             return Ok(gathered.list(kind));
@@ -70,16 +70,6 @@ pub(crate) async fn fetch(
         "a server's list has more pages than are followed"
     );
     Ok(gathered.list(kind))
-}
-
-/// The method that lists a kind.
-pub(crate) fn method(kind: Kind) -> Method {
-    match kind {
-        Kind::Tool => Method::ToolsList,
-        Kind::Prompt => Method::PromptsList,
-        Kind::Resource => Method::ResourcesList,
-        Kind::Template => Method::ResourcesTemplatesList,
-    }
 }
 
 /// What the pages so far hold.

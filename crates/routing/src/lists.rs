@@ -169,15 +169,8 @@ impl Lists {
 
     /// Without the lists that `hello` does not declare.
     pub(crate) fn declared(mut self, hello: &Hello) -> Self {
-        if !hello.serves.tools {
-            self.tools = None;
-        }
-        if !hello.serves.prompts {
-            self.prompts = None;
-        }
-        if !hello.serves.resources {
-            self.resources = None;
-            self.templates = None;
+        for kind in Kind::ALL.into_iter().filter(|kind| !hello.lists(*kind)) {
+            *self.place(kind) = None;
         }
         self
     }
@@ -217,10 +210,6 @@ impl Hello {
     /// Whether the server declares lists of that kind.
     #[must_use]
     pub fn lists(&self, kind: Kind) -> bool {
-        match kind {
-            Kind::Tool => self.serves.tools,
-            Kind::Prompt => self.serves.prompts,
-            Kind::Resource | Kind::Template => self.serves.resources,
-        }
+        self.serves.lists(kind)
     }
 }

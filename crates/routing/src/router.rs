@@ -107,14 +107,10 @@ impl Router {
                 router.store.clone(),
                 router.stop.child_token(),
             ));
-        }
-        for server in router
-            .servers
-            .iter()
-            .filter(|server| server.settings().enabled && server.settings().spare > 0)
-        {
-            let stop = router.stop.child_token();
-            router.tasks.spawn(Spares::keep(server.clone(), stop));
+            if server.settings().spare > 0 {
+                let stop = router.stop.child_token();
+                router.tasks.spawn(Spares::keep(server.clone(), stop));
+            }
         }
         router
             .tasks
@@ -435,14 +431,9 @@ impl Router {
     }
 
     /// The servers that are in no list yet and whose the name may be by its prefix.
-    fn candidates(
-        &self,
-        surface: &Surface,
-        scope: Scope,
-        wanted: &Wanted,
-    ) -> impl Iterator<Item = Arc<Server>> {
+    fn candidates(&self, surface: &Surface, scope: Scope, wanted: &Wanted) -> Vec<Arc<Server>> {
         let is_alone = matches!(scope, Scope::Alone(_));
-        let servers: Vec<_> = surface
+        surface
             .unlisted()
             .filter_map(|index| Some((index, self.servers.get(index.0)?)))
             .filter(|(index, server)| {
@@ -453,8 +444,7 @@ impl Router {
                     }
             })
             .map(|(_, server)| server.clone())
-            .collect();
-        servers.into_iter()
+            .collect()
     }
 
     fn route(

@@ -33,11 +33,7 @@ impl Capabilities {
     /// Whether lists of that kind are declared.
     #[must_use]
     pub fn lists(self, kind: Kind) -> bool {
-        match kind {
-            Kind::Tool => self.0.tools,
-            Kind::Prompt => self.0.prompts,
-            Kind::Resource | Kind::Template => self.0.resources,
-        }
+        self.0.lists(kind)
     }
 
     /// Whether what a request asks for is declared.
